@@ -45,4 +45,6 @@ pub use segno_journal::{Area as JournalArea, Stale};
 pub use types::{
     Attr, DirEntry, Extent, ExtentKind, FallocMode, Owner, RenameMode, SetAttr, StatFs, Time, XattrMode,
 };
+#[cfg(feature = "lab")]
+pub use volume::lab;
 pub use volume::{Background, Shutdown, Volume, give_up_journal};

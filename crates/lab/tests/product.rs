@@ -1,8 +1,9 @@
-//! What no crate of the product may have: planted bugs.
+//! What no crate of the product may have: planted bugs, and the laboratory's access to the engine.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Crates that users never run.
 const LABORATORY: [&str; 5] = ["bench", "gcmodel", "lab", "sim", "testkit"];
@@ -43,4 +44,48 @@ fn no_product_crate_has_planted_bugs() {
             assert_eq!(line, None, "{}: {word}", source.display());
         }
     }
+}
+
+/// Only `segno-engine` names its feature `lab`: to define it, and for its own tests.
+#[test]
+fn no_product_crate_can_enable_the_laboratory() {
+    for dir in product_crates() {
+        let manifest = fs::read_to_string(dir.join("Cargo.toml")).unwrap();
+        let own = dir.ends_with("engine");
+        let named: Vec<&str> = manifest.lines().filter(|line| names_lab(line)).collect();
+        let allowed: &[&str] =
+            if own { &["segno-engine = { path = \".\", features = [\"lab\"] }", "lab = []"] } else { &[] };
+        assert_eq!(named, allowed, "{}", dir.display());
+        for laboratory in LABORATORY {
+            let depends = format!("segno-{laboratory} ");
+            let normal = manifest.split("[dev-dependencies]").next().unwrap();
+            assert!(!normal.contains(&depends), "{} depends on {laboratory}", dir.display());
+        }
+    }
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");
+    let workspace = fs::read_to_string(workspace).unwrap();
+    let engine: Vec<&str> = workspace.lines().filter(|line| line.starts_with("segno-engine")).collect();
+    assert!(engine.len() == 1 && !names_lab(engine[0]), "for every crate: {engine:?}");
+}
+
+/// Whether a line of a manifest has the word `lab`.
+fn names_lab(line: &str) -> bool {
+    let code = line.split('#').next().unwrap_or_default();
+    code.split(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_').any(|word| word == "lab")
+}
+
+#[test]
+fn the_program_is_built_without_the_laboratory() {
+    let features = |package| {
+        let args = ["tree", "--offline", "-p", package, "-e", "normal,build,features", "--prefix", "none"];
+        let mut tree = Command::new(env!("CARGO"));
+        // Set, it gives every package the features of the whole workspace.
+        let out = tree.args(args).env_remove("CARGO_RESOLVER_FEATURE_UNIFICATION").output().unwrap();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8(out.stdout).unwrap()
+    };
+    let enabled = "segno-engine feature \"lab\"";
+    let (product, lab) = (features("segno-cli"), features("segno-lab"));
+    assert!(lab.contains(enabled), "{lab}");
+    assert!(product.contains("segno-engine ") && !product.contains(enabled), "{product}");
 }

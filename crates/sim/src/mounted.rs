@@ -4,6 +4,7 @@ use crate::model::ADVISE_NAME;
 use crate::page_cache::PageCache;
 use crate::setup::MANY_CONTEXTS;
 use segno_device::BlockDevice;
+use segno_engine::lab::{self, Probe};
 use segno_engine::{
     Clock, ContextSetting, Error, FallocMode, MountOptions, Owner, RenameMode, SetAttr, StatFs, Time, Volume,
     XattrMode,
@@ -48,7 +49,7 @@ impl Mounted {
     pub fn mount(device: Arc<dyn BlockDevice>, options: MountOptions, now: i64) -> Result<Self, Error> {
         let clock = Arc::new(StillClock::default());
         clock.0.store(now, Ordering::Relaxed);
-        let volume = Volume::mount_with_clock(device.clone(), options.clone(), clock.clone())?;
+        let volume = lab::mount(device.clone(), options.clone(), clock.clone())?;
         Ok(Self { device, options, clock, volume, pages: None })
     }
 
@@ -364,11 +365,11 @@ impl Fs for Mounted {
         self.send_all()?;
         done(self.volume.unmount())?;
         let clock: Arc<dyn Clock> = self.clock.clone();
-        self.volume = done(Volume::mount_with_clock(self.device.clone(), self.options.clone(), clock))?;
+        self.volume = done(lab::mount(self.device.clone(), self.options.clone(), clock))?;
         self.pages.iter().for_each(|_| self.volume.set_cached_writes());
         Ok(())
     }
     fn clean(&mut self) -> Res<()> {
-        done(self.volume.clean_once().and_then(|_| self.volume.checkpoint_now()))
+        done(Probe(&self.volume).clean_once().and_then(|_| Probe(&self.volume).checkpoint()))
     }
 }

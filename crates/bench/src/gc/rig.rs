@@ -3,6 +3,7 @@ use super::tag::Tag;
 use super::witness::Witness;
 use anyhow::{Context, Result, anyhow, ensure};
 use segno_device::{BlockDevice, ZoneLimits};
+use segno_engine::lab::{self, Probe};
 use segno_engine::types::Time;
 use segno_engine::{Clock, MountOptions, Owner, Volume};
 use segno_format::{BLOCK_SIZE, Ino};
@@ -74,7 +75,7 @@ impl Rig {
             ..MountOptions::default()
         };
         let steps = Arc::<Steps>::default();
-        let v = Volume::mount_with_clock(dev.top.clone(), opts, steps.clone())?;
+        let v = lab::mount(dev.top.clone(), opts, steps.clone())?;
         let room = v.statfs().bfree;
         let fits = pages < room || matches!(e.shape, Shape::Small { .. });
         ensure!(fits, "{}: {pages} pages do not fit into the {room} blocks for users", e.name);
@@ -208,7 +209,7 @@ impl Rig {
             let Some(page) = self.dirty.next(self.cursor).or_else(|| self.dirty.next(0)) else { break };
             let (ino, block) = self.place_of(page);
             let most = (self.dirty.len - left) as usize;
-            let next = self.v.write_back(ino, block, most)?;
+            let next = Probe(&self.v).write_back(ino, block, most)?;
             let pages = next.map_or(1, |next| (next - block).div_ceil(self.e.stride()));
             self.cursor = page + pages as u32;
             (page..self.cursor).for_each(|page| {

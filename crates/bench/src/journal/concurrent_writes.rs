@@ -7,6 +7,7 @@ use crate::Histogram;
 use crate::place::Place;
 use crate::progress::Progress;
 use anyhow::{Result, anyhow};
+use segno_engine::lab::Probe;
 use segno_engine::{Background, Owner, Volume};
 use segno_format::{BLOCK_SIZE, Ino};
 use std::sync::Arc;
@@ -89,7 +90,7 @@ fn one(place: &Place, scale: &Scale, mode: Mode, mib: u64, others: Others) -> Re
     let files = (0..others.files()).map(|n| Ok(make(format!("other{n}").as_bytes())?.ino));
     let files: Vec<Ino> = files.collect::<Result<_>>()?;
     volume.write(mine, 0, &vec![1; MIB])?;
-    volume.checkpoint_now()?;
+    Probe(&volume).checkpoint()?;
     let (counts, stats) = (device.counts(), volume.stats());
     let (logged, begun) = (stats.journal_bytes.load(Ordering::Relaxed), Instant::now());
     let piece = vec![7; MIB];
@@ -162,8 +163,8 @@ impl Caller<'_> {
         let volume = self.volume.clone();
         thread::scope(|s| {
             let writes = s.spawn(move || match mode {
-                Mode::Checkpoint => volume.tick(),
-                Mode::Journal => volume.write_aged(),
+                Mode::Checkpoint => Probe(&volume).tick(),
+                Mode::Journal => Probe(&volume).write_aged(),
             });
             self.fsync_while(most, || !writes.is_finished())?;
             writes.join().map_err(|_| anyhow!("the background panicked"))?.map_err(Into::into)

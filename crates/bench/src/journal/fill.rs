@@ -3,6 +3,7 @@ use super::Scale;
 use super::arm::{Mode, mkfs};
 use anyhow::Result;
 use segno_device::MemDevice;
+use segno_engine::lab::Probe;
 use segno_engine::{Owner, RenameMode, SetAttr, Volume};
 use segno_format::{BLOCK_SIZE, Ino};
 use std::sync::Arc;
@@ -27,7 +28,7 @@ pub fn fill(scale: &Scale, log_bytes: u64) -> Result<Crashed> {
     // Without a background thread the volume writes no checkpoint before the ring is nearly full.
     let volume = Volume::mount(device.clone(), Mode::Journal.options(1 << 30))?;
     let files = make(&volume, scale.recovery_files)?;
-    volume.checkpoint_now()?;
+    Probe(&volume).checkpoint()?;
     let (mut changes, mut round) = (0, 0);
     while used(&volume) < log_bytes {
         changes += change(&volume, &files, round)?;

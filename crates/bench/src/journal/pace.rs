@@ -1,6 +1,7 @@
 //! Commits and checkpoints at fixed intervals, as those of the engine are too long for short runs.
 use anyhow::{Result, anyhow};
 use segno_engine::Volume;
+use segno_engine::lab::Probe;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -22,7 +23,7 @@ impl Pacer {
             let mut commits = 0;
             while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
                 commits += 1;
-                if commits % apply_every == 0 { volume.checkpoint_now()? } else { volume.sync()? }
+                if commits % apply_every == 0 { Probe(&volume).checkpoint()? } else { volume.sync()? }
             }
             Ok(())
         });

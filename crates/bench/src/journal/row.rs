@@ -3,6 +3,7 @@ use super::arm::Mode;
 use crate::Recorded;
 use crate::sample::Sample;
 use segno_engine::Volume;
+use segno_engine::lab::Probe;
 use segno_engine::stat::SAMPLED;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -109,7 +110,7 @@ impl BlockedUs {
 
 impl Phases {
     pub fn of(volume: &Volume) -> Self {
-        let (join, note) = volume.journal_times();
+        let (join, note) = Probe(volume).journal_times();
         let stats = volume.stats();
         let j = &stats.journal;
         Self {

@@ -3,6 +3,7 @@ use crate::Histogram;
 use crate::work::fs::{File, Fs, InProcess};
 use anyhow::Result;
 use segno_engine::Volume;
+use segno_engine::lab::Probe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -35,12 +36,12 @@ struct WatchedFile {
 impl Watch {
     fn time<T>(&self, operation: impl FnOnce() -> Result<T>) -> Result<T> {
         let count = || self.volume.stats().checkpoints.load(Ordering::Relaxed);
-        let (before, running) = (count(), self.volume.is_checkpointing());
+        let (before, running) = (count(), Probe(&self.volume).is_checkpointing());
         let begun = Instant::now();
         let done = operation()?;
         let took = begun.elapsed().as_nanos() as u64;
         self.times.all.record(took);
-        if running || self.volume.is_checkpointing() || count() != before {
+        if running || Probe(&self.volume).is_checkpointing() || count() != before {
             self.times.applying.record(took);
         }
         Ok(done)

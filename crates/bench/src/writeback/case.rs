@@ -5,6 +5,7 @@ use super::target::{Counted, Target};
 use super::work::{self, MIB, Work};
 use crate::machine::cpu_seconds;
 use anyhow::{Context, Result};
+use segno_engine::lab::Probe;
 use segno_engine::{Background, ContextSetting, MountOptions, Volume};
 use std::sync::Arc;
 use std::time::Instant;
@@ -100,7 +101,7 @@ impl Case {
     }
 
     fn measure(&self, v: &Arc<Volume>, device: &Counted, pattern: u8, seed: u64) -> Result<Outcome> {
-        let best = best(&v.free_intervals(), self.writers, self.bytes);
+        let best = best(&Probe(v).free_intervals(), self.writers, self.bytes);
         let (calls, counts, cpu) = (figure(v, "alloc_calls"), device.counts(), cpu_seconds());
         let begun = Instant::now();
         let files = work::run(v, self.work, self.writers, self.bytes, pattern, seed, "w")?;

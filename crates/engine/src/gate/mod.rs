@@ -8,7 +8,6 @@
 mod epochs;
 
 use crate::lock::{ReadGuard, RwLock, WriteGuard, rank};
-use crate::stat::Recorded;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use epochs::Epochs;
 use std::marker::PhantomData;
@@ -54,7 +53,8 @@ impl OpGate {
         self.checkpoint.try_write().map(Closed)
     }
     /// Times taken to join the journal's epoch.
-    pub fn join_times(&self) -> Recorded {
+    #[cfg(feature = "lab")]
+    pub fn join_times(&self) -> crate::stat::Recorded {
         self.epochs.joins.recorded()
     }
     /// The open journal epoch; 0 without a journal.

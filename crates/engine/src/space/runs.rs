@@ -100,6 +100,7 @@ impl FreeSections {
         self.open.next_wrapping(from).or_else(|| self.all.next_wrapping(from))
     }
     /// Lengths of the free intervals, longest first, claimed or not.
+    #[cfg(feature = "lab")]
     pub fn intervals(&self) -> Vec<u32> {
         let (mut out, mut at) = (Vec::new(), 0);
         while let Some(start) = self.all.next(at) {

@@ -498,6 +498,7 @@ impl Table {
         self.free_secs.release(claim);
     }
     /// Lengths of the free intervals in sections, longest first.
+    #[cfg(feature = "lab")]
     pub fn free_intervals(&self) -> Vec<u32> {
         self.free_secs.intervals()
     }

@@ -2,6 +2,8 @@
 mod background;
 mod give_up;
 mod in_memory;
+#[cfg(feature = "lab")]
+pub mod lab;
 mod mount;
 mod ops;
 mod shutdown;
@@ -17,13 +19,12 @@ use crate::gc::Gc;
 use crate::names::Names;
 use crate::nodes::Nodes;
 use crate::space::Space;
-use crate::stat::{Recorded, Stats};
+use crate::stat::Stats;
 use crate::types::StatFs;
 use crate::writeback::Writeback;
 pub use background::Background;
 pub use give_up::give_up_journal;
 use segno_clean::guard::{Extent, Guarded};
-use segno_clean::need::Figures;
 use segno_format::Ino;
 use segno_format::superblock::Superblock;
 pub use shutdown::Shutdown;
@@ -59,12 +60,6 @@ impl Volume {
     #[must_use]
     pub fn stats(&self) -> &Stats {
         &self.base.stats
-    }
-
-    /// Space as cleaning counts it.
-    #[must_use]
-    pub fn space_figures(&self) -> Figures {
-        self.nodes.figures()
     }
 
     /// Counters of the device below, by name, for reports.
@@ -116,19 +111,6 @@ impl Volume {
         out
     }
 
-    /// Whether a checkpoint is being written.
-    #[must_use]
-    pub fn is_checkpointing(&self) -> bool {
-        self.commit.cp.try_lock().is_none()
-    }
-
-    /// Time for operations to join the journal's epoch, and to record their changes: one sample in
-    /// [`stat::SAMPLED`](crate::stat::SAMPLED).
-    #[must_use]
-    pub fn journal_times(&self) -> (Recorded, Recorded) {
-        (self.nodes.gate.join_times(), self.nodes.notes.times.recorded())
-    }
-
     /// Whether the inode's attributes are available without reading the device.
     #[must_use]
     pub fn is_cached(&self, ino: Ino) -> bool {
@@ -145,13 +127,6 @@ impl Volume {
         self.writeback.flush_all_data()?;
         self.commit.sync_metadata()?;
         self.base.dev.drain()
-    }
-
-    /// Makes all changes durable in the volume itself, independent of the journal.
-    pub fn checkpoint_now(&self) -> Result<()> {
-        self.base.health.check_writable()?;
-        self.writeback.flush_all_data()?;
-        self.commit.checkpoint(CheckpointReason::Sync)
     }
 
     /// Flushes everything and writes a clean checkpoint. Later operations fail.

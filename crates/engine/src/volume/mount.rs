@@ -31,7 +31,7 @@ impl Volume {
 
     /// Mounts: reads superblock and checkpoint, then recovers from a crash: a writable mount on the device, a read-only one
     /// in memory.
-    pub fn mount_with_clock(
+    pub(super) fn mount_with_clock(
         dev: Arc<dyn BlockDevice>,
         opts: MountOptions,
         clock: Arc<dyn Clock>,

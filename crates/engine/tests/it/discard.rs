@@ -1,6 +1,7 @@
 //! When freed segments are discarded: deleted data stays on the device for as long as the rule says, also over unmounts.
 use crate::common::{assert_clean, fresh, quiet};
 use segno_device::{BlockDevice, FileDevice, HostStorage, MemDevice, OpenOptions};
+use segno_engine::lab::{self, Probe};
 use segno_engine::options::Discard;
 use segno_engine::{Clock, MountOptions, Owner, Time, TrimRange, Volume};
 use segno_format::{Block, Ino};
@@ -52,12 +53,12 @@ impl Rig {
         let v = self.volume();
         let ino = v.mknod(Ino::ROOT, &[byte], 0o100_644, (0, 0), Owner::default()).unwrap().ino;
         assert_eq!(v.write(ino, 0, &vec![byte; 8 * MIB]).unwrap(), 8 * MIB);
-        v.checkpoint_now().unwrap();
+        Probe(&v).checkpoint().unwrap();
     }
 
     fn delete(&self, byte: u8) {
         self.volume().unlink(Ino::ROOT, &[byte]).unwrap();
-        self.volume().checkpoint_now().unwrap();
+        Probe(&self.volume()).checkpoint().unwrap();
     }
 
     fn remount(&self) {
@@ -68,7 +69,7 @@ impl Rig {
 
     fn hours_pass(&self, hours: u64) {
         self.clock.0.fetch_add(hours * HOUR, Ordering::Relaxed);
-        self.volume().tick().unwrap();
+        Probe(&self.volume()).tick().unwrap();
     }
 
     /// Whole MiB of the device that consist of this byte.
@@ -80,7 +81,7 @@ impl Rig {
 }
 
 fn mount(dev: &Arc<MemDevice>, clock: &Arc<ManualClock>, discard: Discard) -> Arc<Volume> {
-    Volume::mount_with_clock(dev.clone(), MountOptions { discard, ..quiet() }, clock.clone()).unwrap()
+    lab::mount(dev.clone(), MountOptions { discard, ..quiet() }, clock.clone()).unwrap()
 }
 
 #[test]
@@ -175,7 +176,7 @@ fn a_preallocated_image_keeps_its_storage_unless_discards_are_requested() {
         let v = Volume::mount(dev, MountOptions { discard: rule, ..quiet() }).unwrap();
         let ino = v.mknod(Ino::ROOT, b"a", 0o100_644, (0, 0), Owner::default()).unwrap().ino;
         v.write(ino, 0, &vec![b'a'; 8 * MIB]).unwrap();
-        v.checkpoint_now().unwrap();
+        Probe(&v).checkpoint().unwrap();
         v.unlink(Ino::ROOT, b"a").unwrap();
         v.unmount().unwrap();
         assert_eq!(allocated() >= 128 * MIB as u64, kept, "{rule:?}: {} bytes", allocated());

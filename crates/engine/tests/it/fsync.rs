@@ -1,6 +1,7 @@
 //! fsync: the nodes it finds and writes, the flushes it takes, and its reasons for a checkpoint.
 use crate::common::{assert_clean, fresh, mount, quiet};
 use segno_device::{BlockDevice, MemDevice};
+use segno_engine::lab;
 use segno_engine::options::{FsyncLookup, FsyncMode, JournalMode};
 use segno_engine::stat::CpReason;
 use segno_engine::{Clock, JournalArea, MountOptions, Owner, RenameMode, Time, Volume, XattrMode};
@@ -86,7 +87,7 @@ fn every_lookup_mode_gives_the_same_image() {
     let image = |lookup, mode| {
         let dev = Arc::new(MemDevice::from_snapshot(&formatted));
         let opts = MountOptions { fsync_lookup: lookup, fsync_mode: mode, ..quiet() };
-        let v = Volume::mount_with_clock(dev.clone(), opts, Arc::new(Still)).unwrap();
+        let v = lab::mount(dev.clone(), opts, Arc::new(Still)).unwrap();
         assert_eq!(v.fsync_lookup(), lookup);
         let files: Vec<Ino> = (0..20).map(|i| large(&v, &format!("f{i}"))).collect();
         let mut x = 99_u64;

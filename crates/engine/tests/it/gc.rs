@@ -2,6 +2,7 @@
 use crate::common::{assert_clean, assert_clean_to_f2fs_tools, fresh, quiet};
 use segno_clean::policy::POLICIES;
 use segno_device::MemDevice;
+use segno_engine::lab::Probe;
 use segno_engine::options::{AllocMode, Discard};
 use segno_engine::{Background, Error, FallocMode, GcMode, MountOptions, Owner, Volume};
 use segno_format::Ino;
@@ -237,18 +238,18 @@ fn discards_wait_for_idle_steps() {
     let background = Background::start(&rig.v).unwrap();
     let count = |rig: &Rig, name| rig.v.report().into_iter().find(|(n, _)| *n == name).unwrap().1;
     rig.fill(90);
-    rig.v.checkpoint_now().unwrap();
+    Probe(&rig.v).checkpoint().unwrap();
     rig.delete_all();
-    rig.v.checkpoint_now().unwrap();
+    Probe(&rig.v).checkpoint().unwrap();
     let freed = count(&rig, "undiscarded_segments");
     assert!(freed >= 20, "{freed} segments");
     assert_eq!(count(&rig, "discards"), 0);
-    rig.v.tick().unwrap();
+    Probe(&rig.v).tick().unwrap();
     let busy = count(&rig, "discards");
     assert!((1..=8).contains(&busy), "{busy} segments in a busy step");
     rig.fill(60);
-    rig.v.tick().unwrap();
-    rig.v.tick().unwrap();
+    Probe(&rig.v).tick().unwrap();
+    Probe(&rig.v).tick().unwrap();
     let discards = count(&rig, "discards");
     assert_eq!(count(&rig, "undiscarded_segments"), 0);
     assert!(
@@ -286,9 +287,9 @@ fn concurrent_writers_cleaner_and_background_steps() {
                 let name = format!("short-lived {i}");
                 let attr = v.mknod(Ino::ROOT, name.as_bytes(), 0o100_644, (0, 0), Owner::default()).unwrap();
                 v.write(attr.ino, 0, &[1; 20_000]).unwrap();
-                v.clean_once().unwrap();
+                Probe(v).clean_once().unwrap();
                 if i % 30 == 0 {
-                    v.tick().unwrap();
+                    Probe(v).tick().unwrap();
                 }
                 v.unlink(Ino::ROOT, name.as_bytes()).unwrap();
             }
@@ -446,16 +447,16 @@ fn modes_determine_what_a_step_cleans() {
     let rig = scattered(MountOptions { background_gc: false, ..small_cache() });
     let cleaned = || rig.v.stats().gc_background.load(Ordering::Relaxed);
     assert_eq!(rig.v.gc_mode(), GcMode::Off);
-    (0..3).for_each(|_| rig.v.tick().unwrap());
+    (0..3).for_each(|_| Probe(&rig.v).tick().unwrap());
     assert_eq!(cleaned(), 0);
     rig.v.set_gc_mode(GcMode::Urgent);
     rig.v.write(rig.files[0], 0, &content(0, 0, 0)).unwrap();
-    rig.v.tick().unwrap();
+    Probe(&rig.v).tick().unwrap();
     let once = cleaned();
     assert!((2..=16).contains(&once), "{once} sections although the volume was used");
-    (0..48).for_each(|_| rig.v.tick().unwrap());
+    (0..48).for_each(|_| Probe(&rig.v).tick().unwrap());
     let all = cleaned();
-    rig.v.tick().unwrap();
+    Probe(&rig.v).tick().unwrap();
     assert!(
         cleaned() == all && all >= once,
         "it ends when no section is worth cleaning: {once}, {all}, {}",

@@ -1,6 +1,7 @@
 //! Read-only mounts after a crash: they show what was fsynced, and write nothing.
 use crate::common::quiet;
 use segno_device::{BlockDevice, MemDevice, MultiDevice, Overlay, Zone, ZoneLimits};
+use segno_engine::lab::Probe;
 use segno_engine::options::JournalMode;
 use segno_engine::{
     Compression, Error, JournalArea, MountOptions, Notice, Observer, Owner, SetAttr, Stale, Volume,
@@ -295,7 +296,7 @@ fn recovery_in_memory_has_a_limit() {
         volume.mknod(Ino::ROOT, name.as_bytes(), 0o100_644, (0, 0), Owner::default()).unwrap().ino
     };
     let files: Vec<Ino> = (0..24_000).map(create).collect();
-    volume.checkpoint_now().unwrap();
+    Probe(&volume).checkpoint().unwrap();
     let before = volume.stats().checkpoints.load(Ordering::Relaxed);
     for ino in files {
         volume.setattr(ino, &SetAttr { mode: Some(0o600), ..SetAttr::default() }).unwrap();
@@ -320,9 +321,9 @@ fn a_journal_ahead_of_its_volume_is_not_given_up() {
         let options = storage.options(storage.side.clone());
         let volume = Volume::mount(storage.device.clone(), options.clone()).unwrap();
         let first = fsynced(&volume, 0);
-        volume.checkpoint_now().unwrap();
+        Probe(&volume).checkpoint().unwrap();
         let (second, third) = (fsynced(&volume, 1), fsynced(&volume, 2));
-        volume.checkpoint_now().unwrap();
+        Probe(&volume).checkpoint().unwrap();
         let last = fsynced(&volume, 3);
         drop(volume);
         damage_newest_pack(&*storage.device);

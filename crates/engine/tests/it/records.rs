@@ -2,6 +2,7 @@
 use crate::common::{assert_clean, assert_finds_only, fresh, quiet};
 use segno_check::Kind;
 use segno_device::{BlockDevice, MemDevice};
+use segno_engine::lab::Probe;
 use segno_engine::{Error, MountOptions, Notice, Observer, Owner, Volume};
 use segno_format::inode::RawInode;
 use segno_format::superblock::RawSuperblock;
@@ -62,7 +63,7 @@ fn a_failed_write_or_flush_is_recorded_in_both_superblocks() {
 fn a_dead_device_is_left_alone() {
     let (mem, dev, v) = stopped_by(FaultCall::Any, true);
     let calls = dev.failed();
-    assert!(v.sync().is_err() && v.tick().is_err());
+    assert!(v.sync().is_err() && Probe(&v).tick().is_err());
     v.unmount().unwrap();
     assert_eq!(dev.failed(), calls, "calls after the volume stopped");
     assert_clean(&*mem);

@@ -1,6 +1,7 @@
 //! Background work.
 use crate::common::{assert_clean, fresh, quiet};
 use segno_device::MemDevice;
+use segno_engine::lab::Probe;
 use segno_engine::{Background, MountOptions, Owner, Volume};
 use segno_format::Ino;
 use segno_mkfs::MkfsOptions;
@@ -19,13 +20,13 @@ fn a_step_makes_everything_durable() {
     let dev = fresh(96, &MkfsOptions::default());
     let v = Volume::mount(dev.clone(), quiet()).unwrap();
     file(&v, "a", 100_000);
-    v.tick().unwrap();
+    Probe(&v).tick().unwrap();
     let crashed = Arc::new(MemDevice::from_snapshot(&dev.snapshot()));
     assert_clean(&*crashed);
     let v2 = Volume::mount(crashed, quiet()).unwrap();
     assert_eq!(v2.lookup(Ino::ROOT, b"a").unwrap().size, 100_000);
     let before = v.stats().checkpoints.load(Ordering::Relaxed);
-    v.tick().unwrap();
+    Probe(&v).tick().unwrap();
     assert_eq!(v.stats().checkpoints.load(Ordering::Relaxed), before, "nothing changed");
 }
 
@@ -44,15 +45,15 @@ fn an_idle_volume_with_scattered_space_is_cleaned() {
     for i in (0..2_000).filter(|i| i % 20 != 0) {
         let _gone = v.unlink(Ino::ROOT, i.to_string().as_bytes());
     }
-    v.tick().unwrap();
+    Probe(&v).tick().unwrap();
     // Section age has a resolution of seconds, and a section younger than all others is not worth moving.
     std::thread::sleep(Duration::from_millis(1_100));
     file(&v, "young", 65_536);
-    v.tick().unwrap();
+    Probe(&v).tick().unwrap();
     let cleaned = || v.stats().gc_background.load(Ordering::Relaxed);
     assert_eq!(cleaned(), 0, "not while it is used");
     for _ in 0..5 {
-        v.tick().unwrap();
+        Probe(&v).tick().unwrap();
     }
     assert!(cleaned() > 0, "{:?}", v.stats().snapshot());
     v.unmount().unwrap();

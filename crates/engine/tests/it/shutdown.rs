@@ -1,5 +1,6 @@
 //! After a forced shutdown the volume writes nothing more.
 use crate::common::{assert_clean, fresh, quiet};
+use segno_engine::lab::Probe;
 use segno_engine::options::JournalMode;
 use segno_engine::{MountOptions, Owner, Shutdown, Volume};
 use segno_format::Ino;
@@ -23,8 +24,12 @@ fn nothing_is_written_after_a_shutdown() {
         let other = file(b"other");
         v.shut_down(Shutdown::NoSync).unwrap();
         let events = device.log().len();
-        assert!(v.fsync(other, false).is_err() && v.sync().is_err() && v.tick().is_err());
-        assert!(v.write(other, 0, b"x").is_err() && v.write_aged().is_err() && v.checkpoint_now().is_err());
+        assert!(v.fsync(other, false).is_err() && v.sync().is_err() && Probe(&v).tick().is_err());
+        assert!(
+            v.write(other, 0, b"x").is_err()
+                && Probe(&v).write_aged().is_err()
+                && Probe(&v).checkpoint().is_err()
+        );
         assert!(v.set_label("label").is_err());
         v.unmount().unwrap();
         assert_eq!(device.log().len(), events);

@@ -1,6 +1,7 @@
 //! Writeback contexts and streams, and the resulting layout.
 use crate::common::{assert_clean, fresh, quiet};
 use segno_device::MemDevice;
+use segno_engine::lab::Probe;
 use segno_engine::{Background, ContextSetting, ExtentKind, MountOptions, Owner, Volume};
 use segno_format::Ino;
 use segno_mkfs::MkfsOptions;
@@ -129,13 +130,13 @@ fn files_are_spread_over_all_contexts() {
     let chosen: Vec<Ino> = all.into_iter().filter(|ino| ino.0 % 8 == 5).collect();
     assert!(chosen.len() > 150);
     chosen.iter().for_each(|&ino| assert_eq!(v.write(ino, 0, &[9; 20_000]).unwrap(), 20_000));
-    let per = v.context_loads();
+    let per = Probe(&v).context_loads();
     let (most, sum) = (per.iter().max().unwrap(), per.iter().sum::<u64>());
     assert_eq!(per.len(), 8);
     assert_eq!(sum, figure(&v, "dirty_data_pages"), "every dirty page is counted by one context");
     assert!(*most as f64 <= 1.5 * sum as f64 / 8.0, "{per:?}");
     v.sync().unwrap();
-    assert_eq!(v.context_loads(), [0; 8]);
+    assert_eq!(Probe(&v).context_loads(), [0; 8]);
 }
 
 #[test]
@@ -173,7 +174,7 @@ fn the_number_changes_under_load() {
         writers.into_iter().map(|w| w.join().unwrap()).collect::<Vec<u64>>()
     });
     v.sync().unwrap();
-    assert_eq!(v.context_loads(), [0; 3], "a sync flushes every context, retired ones too");
+    assert_eq!(Probe(&v).context_loads(), [0; 3], "a sync flushes every context, retired ones too");
     for (&ino, &mib) in files.iter().zip(&written) {
         let mut found = vec![0; MIB];
         for at in 0..mib {
@@ -267,7 +268,7 @@ fn a_full_volume_is_as_full_with_many_contexts() {
 
 /// The context that has dirty pages.
 fn busy_context(v: &Volume) -> usize {
-    let loads = v.context_loads();
+    let loads = Probe(v).context_loads();
     assert_eq!(loads.iter().filter(|&&n| n > 0).count(), 1, "one file is dirty: {loads:?}");
     loads.iter().position(|&n| n > 0).unwrap()
 }
@@ -324,11 +325,11 @@ fn a_caller_writes_back_as_many_pages_as_it_wants_in_file_order() {
         }
     };
     write();
-    assert_eq!(v.write_back(ino, 4, 1).unwrap(), Some(5));
+    assert_eq!(Probe(&v).write_back(ino, 4, 1).unwrap(), Some(5));
     assert_eq!(figure(&v, "dirty_data_pages"), 7, "the size on the device is to cover only what is there");
     v.sync().unwrap();
     write();
-    let left = |from, most| (v.write_back(ino, from, most).unwrap(), figure(&v, "dirty_data_pages"));
+    let left = |from, most| (Probe(&v).write_back(ino, from, most).unwrap(), figure(&v, "dirty_data_pages"));
     assert_eq!(left(3, 2), (Some(7), 8), "pages 4 and 6");
     assert_eq!(left(4, 1), (Some(9), 7), "page 8 is the next dirty one");
     assert_eq!(left(5, 9), (None, 7));

@@ -5,6 +5,7 @@ use super::files::Files;
 use super::room::checkpoint_fits;
 use super::witness::Witness;
 use segno_engine::Volume;
+use segno_engine::lab::Probe;
 use segno_testkit::Rng;
 use std::sync::Arc;
 
@@ -125,7 +126,7 @@ impl Drive {
     }
 
     fn check_room(&self) -> Result<(), String> {
-        checkpoint_fits(&self.v.space_figures(), self.witness.due())
+        checkpoint_fits(&Probe(&self.v).space_figures(), self.witness.due())
     }
 
     fn choose(&mut self) -> u32 {

@@ -2,6 +2,7 @@
 use super::draw::{Case, Pattern};
 use super::pages::{self, Page, Versions};
 use super::witness::{Place, Witness};
+use segno_engine::lab::Probe;
 use segno_engine::{Error, Owner, Volume};
 use segno_format::{BLOCK_SIZE, Ino};
 use segno_testkit::Rng;
@@ -142,7 +143,7 @@ impl Files {
             let next = self.dirty.range(self.cursor..).next().or_else(|| self.dirty.first());
             let Some(&page) = next else { break };
             let (file, ino, at) = self.place_of(page);
-            let end = v.write_back(ino, at, self.dirty.len() - left);
+            let end = Probe(v).write_back(ino, at, self.dirty.len() - left);
             let end = end.map_err(|e| format!("writeback of page {page}: {e}"))?;
             let pages = end.map_or(1, |end| end.saturating_sub(at).div_ceil(self.stride)) as u32;
             self.cursor = (page + pages.max(1)).min((file + 1) * self.per_file);

@@ -4,6 +4,7 @@ use super::edit::{Edit, Place, Value};
 use crate::mounted::StillClock;
 use segno_codec::lzo;
 use segno_device::{BlockDevice, MemDevice, MultiDevice, Snapshot};
+use segno_engine::lab;
 use segno_engine::options::JournalMode;
 use segno_engine::{Clock, Error, FallocMode, MountOptions, Owner, SetAttr, Volume, XattrMode};
 use segno_format::inode::{InodeFlags, RawExtraAttr, RawInode};
@@ -159,7 +160,7 @@ fn mount_options(recipe: Recipe) -> MountOptions {
 
 fn mount(device: &Arc<MemDevice>, recipe: Recipe) -> Result<Arc<Volume>, String> {
     let clock: Arc<dyn Clock> = Arc::new(StillClock::default());
-    Volume::mount_with_clock(device.clone(), mount_options(recipe), clock).map_err(|e| e.to_string())
+    lab::mount(device.clone(), mount_options(recipe), clock).map_err(|e| e.to_string())
 }
 
 fn file(v: &Volume, dir: Ino, name: &str) -> Result<Ino, Error> {

@@ -6,8 +6,9 @@ use crate::capture::Tree;
 use crate::mounted::{Mounted, StillClock};
 use segno_check::{CheckOptions, Kind, Report};
 use segno_device::{BlockDevice, MemDevice, Overlay, Snapshot};
+use segno_engine::lab;
 use segno_engine::options::{Discard, JournalMode};
-use segno_engine::{Clock, MountOptions, Volume};
+use segno_engine::{Clock, MountOptions};
 use segno_format::node::RawNode;
 use segno_format::superblock::RawSuperblock;
 use segno_repair::{Pending, Plan, PlanOptions, RepairError};
@@ -113,7 +114,7 @@ fn replay(overlay: Arc<Overlay>) -> Result<(), String> {
         journal: JournalMode::Off,
         ..MountOptions::default()
     };
-    let volume = Volume::mount_with_clock(overlay, options, clock).map_err(|e| e.to_string())?;
+    let volume = lab::mount(overlay, options, clock).map_err(|e| e.to_string())?;
     volume.unmount().map_err(|e| e.to_string())
 }
 

@@ -4,6 +4,7 @@ use super::edit::{Image, Place};
 use super::guard::Guard;
 use crate::mounted::StillClock;
 use segno_device::{BlockDevice, MemDevice};
+use segno_engine::lab::{self, Probe};
 use segno_engine::{Clock, Error, FallocMode, MountOptions, Owner, RenameMode, SetAttr, Volume, XattrMode};
 use segno_format::dentry::FileType;
 use segno_format::{BLOCK_SIZE, Ino};
@@ -94,7 +95,7 @@ fn mount(base: &Base, guard: &Arc<Guard>, read_only: bool) -> Result<Arc<Volume>
     let device: Arc<dyn BlockDevice> = guard.clone();
     let clock: Arc<dyn Clock> = Arc::new(StillClock::default());
     let options = MountOptions { read_only, ..base.mount_options() };
-    Volume::mount_with_clock(device, options, clock)
+    lab::mount(device, options, clock)
 }
 
 /// Only errors that report damage are returned.
@@ -232,7 +233,7 @@ impl Session {
                     self.note("allocate", v.fallocate(ino, FallocMode::Allocate, far, 9 * 4096));
                 }
                 10 => {
-                    self.note("clean", v.clean_once());
+                    self.note("clean", Probe(&v).clean_once());
                 }
                 11 => {
                     self.note("sync", v.sync());

@@ -17,7 +17,7 @@ use crate::volume::Volume;
 
 impl Volume {
     /// One background step: commits metadata and, without a journal, dirty data; while idle it may clean a section.
-    pub fn tick(&self) -> Result<()> {
+    pub(super) fn tick(&self) -> Result<()> {
         self.base.health.check_writable()?;
         let idle = self.commit.activity.was_idle();
         // An unwritable file does not prevent the commit of the others.
@@ -29,7 +29,7 @@ impl Volume {
             self.commit.checkpoint(CheckpointReason::Sync)?;
         }
         match self.gc.mode() {
-            Mode::Normal if idle && self.gc.is_scattered() && self.clean_once()? => {
+            Mode::Normal if idle && self.gc.is_scattered() && self.gc.clean_once()? => {
                 self.commit.checkpoint(CheckpointReason::Sync)?;
             }
             Mode::Urgent => {
@@ -42,7 +42,7 @@ impl Volume {
     }
 
     /// With a journal, flushes the dirty data. The next step commits it.
-    pub fn write_aged(&self) -> Result<()> {
+    pub(super) fn write_aged(&self) -> Result<()> {
         self.base.health.check_writable()?;
         if self.commit.journal().is_some() { self.writeback.flush_aged_data() } else { Ok(()) }
     }

@@ -4,7 +4,6 @@ use crate::gc::{Mode as GcMode, TrimRange};
 use crate::options::ContextSetting;
 use crate::options::FsyncLookup;
 use crate::volume::Volume;
-use segno_format::Ino;
 
 impl Volume {
     /// From now on a cache above holds written data. It sends changed blocks in any order, and sets mtime and ctime of
@@ -28,34 +27,6 @@ impl Volume {
     #[must_use]
     pub fn contexts(&self) -> (ContextSetting, u32, &'static str) {
         self.writeback.describe()
-    }
-
-    /// Dirty pages of the files of each context.
-    #[must_use]
-    pub fn context_loads(&self) -> Vec<u64> {
-        self.writeback.contexts.contexts().iter().map(|c| c.dirty()).collect()
-    }
-
-    /// Lengths of the free extents in bytes, longest first: a lower bound on the extents of new files.
-    #[must_use]
-    pub fn free_intervals(&self) -> Vec<u64> {
-        let section = u64::from(self.base.geo.blocks_per_sec()) * segno_format::BLOCK_SIZE as u64;
-        self.space.with_table(|t| t.free_intervals()).into_iter().map(|n| u64::from(n) * section).collect()
-    }
-
-    /// Flushes all pages that are dirty now, and waits for pages in flight. An error of one file does not stop the
-    /// others; the first error is returned.
-    pub fn flush_all_data(&self) -> Result<()> {
-        self.writeback.flush_all_data()
-    }
-
-    /// Writes back up to `most` dirty pages of a file, in file order from page `from` on, and returns the page behind
-    /// the last one; `None` if no page from there on is dirty. Of a file that grows, the dirty pages before go along.
-    pub fn write_back(&self, ino: Ino, from: u64, most: usize) -> Result<Option<u64>> {
-        let inode = self.files.inode(ino)?;
-        let last = inode.pages.lock().dirty_in(from..u64::MAX, most).last().copied();
-        let end = last.map(|page| page.saturating_add(1));
-        end.map_or(Ok(0), |end| self.writeback.flush_inode(&inode, from..end)).map(|_| end)
     }
 
     /// Sets how fsync finds dirty nodes; it writes the same blocks either way.
@@ -84,11 +55,6 @@ impl Volume {
     /// number; 0 means that none is left. Operations continue meanwhile.
     pub fn clean_now(&self) -> Result<u32> {
         self.gc.clean_now()
-    }
-
-    /// Cleans one section in the background, the best by age and fill. Returns false if none is worth it.
-    pub fn clean_once(&self) -> Result<bool> {
-        self.gc.clean_once()
     }
 
     /// Discards free segments that lie wholly in the range, and returns their bytes. Writes a checkpoint first, which

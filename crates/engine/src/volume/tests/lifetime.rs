@@ -12,7 +12,7 @@ impl Rig {
     fn overwrite(&self, file: &Inode, pages: impl Iterator<Item = u64>) {
         let v = &self.volume;
         pages.for_each(|page| _ = v.write(file.ino, page * BLOCK, &[page as u8; BLOCK as usize]).unwrap());
-        v.flush_all_data().unwrap();
+        v.writeback.flush_all_data().unwrap();
     }
 
     /// The type of the segment that holds each page.

@@ -2,6 +2,7 @@
 use super::{Journal, Scene, meanwhile, scene, tree};
 use crate::common::assert_clean;
 use segno_device::MemDevice;
+use segno_engine::lab::Probe;
 use segno_testkit::{CrashLog, CrashPlan, CrashStates};
 use std::sync::Arc;
 
@@ -32,7 +33,7 @@ fn a_checkpoint_contains_its_boundary_whatever_changes_during_it() {
             assert_eq!(scene.read(&scene.image()), at_boundary, "write {write}");
             scene.v.sync().unwrap();
             assert_eq!(scene.read(&scene.image()), at_end, "write {write}");
-            scene.v.checkpoint_now().unwrap();
+            Probe(&scene.v).checkpoint().unwrap();
             assert_eq!(scene.read(&scene.image()), at_end, "write {write}");
             scene.v.unmount().unwrap();
             assert_clean(&*scene.image());

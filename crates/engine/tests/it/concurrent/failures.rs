@@ -1,6 +1,7 @@
 //! A device failure in the middle of a checkpoint.
 use super::{Journal, create, scene, tree};
 use crate::common::assert_finds_only;
+use segno_engine::lab::Probe;
 use segno_engine::{Error, Volume};
 use segno_format::Ino;
 use std::sync::atomic::Ordering;
@@ -29,7 +30,7 @@ fn callers_waiting_for_a_failed_checkpoint_get_its_error() {
             );
             let failed = match journal {
                 Journal::Without => scene.v.sync(),
-                Journal::With => scene.v.checkpoint_now(),
+                Journal::With => Probe(&scene.v).checkpoint(),
             };
             let waited = waiter.lock().unwrap().take().unwrap().join().unwrap();
             if journal == Journal::Without {
@@ -85,7 +86,7 @@ fn a_journal_failure_after_a_commit_stops_the_checkpoint() {
             dev.journal_broken.store(true, Ordering::Relaxed);
         };
         scene.dev.arm(write, Box::new(hook));
-        assert!(scene.v.checkpoint_now().is_err());
+        assert!(Probe(&scene.v).checkpoint().is_err());
         assert!(scene.v.is_stopped() && scene.dev.disarm());
         scene.dev.journal_broken.store(false, Ordering::Relaxed);
         let image = scene.image();

@@ -3,6 +3,7 @@ use super::{Hook, Journal, create};
 use crate::common::fresh;
 use segno_device::{BlockDevice, MemDevice};
 use segno_engine::Volume;
+use segno_engine::lab::Probe;
 use segno_engine::options::FsyncMode;
 use segno_format::{Block, Ino};
 use segno_mkfs::MkfsOptions;
@@ -94,7 +95,7 @@ fn flushes(mode: FsyncMode, change_during_it: bool) -> u64 {
         volume.extents(other).unwrap();
     }));
     let before = dev.flushes.load(Ordering::Relaxed);
-    v.checkpoint_now().unwrap();
+    Probe(&v).checkpoint().unwrap();
     waiting.lock().unwrap().take().expect("the checkpoint wrote nothing").join().unwrap();
     dev.flushes.load(Ordering::Relaxed) - before
 }

@@ -6,6 +6,7 @@ mod with_journal;
 
 use crate::common::{assert_clean, quiet};
 use segno_device::{BlockDevice, MemDevice};
+use segno_engine::lab::Probe;
 use segno_engine::options::{CheckpointMode, JournalMode};
 use segno_engine::{FallocMode, MountOptions, Owner, RenameMode, SetAttr, Volume};
 use segno_format::{Block, Ino};
@@ -242,7 +243,7 @@ impl Scene {
         self.dev.arm(write, hook);
         match self.journal {
             Journal::Without => self.v.sync().unwrap(),
-            Journal::With => self.v.checkpoint_now().unwrap(),
+            Journal::With => Probe(&self.v).checkpoint().unwrap(),
         }
         self.dev.disarm()
     }

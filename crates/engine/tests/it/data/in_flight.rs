@@ -4,6 +4,7 @@ use super::BLOCK;
 use crate::common::{fresh, quiet};
 use segno_codec::Algorithm;
 use segno_device::MemDevice;
+use segno_engine::lab::Probe;
 use segno_engine::options::JournalMode;
 use segno_engine::{Compression, FallocMode, MountOptions, Owner, Result, Volume};
 use segno_format::{Features, Ino};
@@ -26,7 +27,7 @@ type Flush = fn(&Volume, Ino) -> Result<()>;
 const FLUSHES: [(&str, Flush); 3] = [
     ("fsync", |v, ino| v.fsync(ino, false)),
     ("sync", |v, _| v.sync()),
-    ("writeback", |v, ino| v.write_back(ino, 0, 1024).map(|_| ())),
+    ("writeback", |v, ino| Probe(v).write_back(ino, 0, 1024).map(|_| ())),
 ];
 
 /// A change of the file, and the same of its expected content.

@@ -1,5 +1,6 @@
 //! Cleaning, quota and nearly full volumes with a journal.
 use super::{FILE, Rig, format_with};
+use segno_engine::lab::Probe;
 use segno_engine::{Owner, SetAttr};
 use segno_format::{Features, Ino};
 use segno_mkfs::MkfsOptions;
@@ -53,7 +54,7 @@ fn moved_blocks_are_replayed() {
     rig.v.unmount().unwrap();
     rig.crash();
     for _ in 0..8 {
-        rig.v.clean_once().unwrap();
+        Probe(&rig.v).clean_once().unwrap();
     }
     files.overwrite(&rig, &mut rng);
     rig.v.sync().unwrap();

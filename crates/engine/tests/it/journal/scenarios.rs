@@ -2,6 +2,7 @@
 use super::{FILE, MIB, Rig, copy};
 use crate::common::{assert_clean, quiet};
 use segno_device::MemDevice;
+use segno_engine::lab::Probe;
 use segno_engine::{Attr, FallocMode, MountOptions, Owner, RenameMode, SetAttr, Time, Volume, XattrMode};
 use segno_format::Ino;
 use std::sync::Arc;
@@ -219,7 +220,7 @@ fn attributes_that_replace_each_other_are_replayed() {
         let mut rig = Rig::new();
         let f = rig.create("f");
         rig.v.setxattr(f, old, &[1; 3500], XattrMode::Set).unwrap();
-        rig.v.checkpoint_now().unwrap();
+        Probe(&rig.v).checkpoint().unwrap();
         rig.v.removexattr(f, old).unwrap();
         rig.v.setxattr(f, new, &[2; 3500], XattrMode::Set).unwrap();
         rig.v.sync().unwrap();
@@ -237,7 +238,7 @@ fn changes_of_many_epochs_merge_to_the_final_state() {
     let v = rig.v.clone();
     let (owner, old) = (Owner::default(), rig.file("old", &[1; 20_000]));
     let d = v.mkdir(Ino::ROOT, b"d", 0o755, owner).unwrap().ino;
-    v.checkpoint_now().unwrap();
+    Probe(&v).checkpoint().unwrap();
     let step = |f: &dyn Fn()| {
         f();
         v.sync().unwrap();

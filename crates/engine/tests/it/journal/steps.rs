@@ -2,6 +2,7 @@
 use super::{FILE, Rig, format};
 use crate::common::quiet;
 use segno_device::{BlockDevice, MemDevice};
+use segno_engine::lab::Probe;
 use segno_engine::options::JournalMode;
 use segno_engine::{Background, MountOptions, Owner, Volume};
 use segno_format::{Block, Ino};
@@ -14,7 +15,7 @@ fn a_step_commits_names_and_leaves_data_for_later() {
     let mut rig = Rig::new();
     rig.file("small", b"inline");
     rig.file("large", &[7; 100_000]);
-    rig.v.tick().unwrap();
+    Probe(&rig.v).tick().unwrap();
     assert_eq!((rig.stat("data_blocks"), rig.stat("journal_commits")), (0, 1));
     let before = rig.dev.clone();
     rig.crash();
@@ -23,9 +24,9 @@ fn a_step_commits_names_and_leaves_data_for_later() {
     rig.dev = before;
     rig.crash();
     rig.file("late", &[8; 100_000]);
-    rig.v.write_aged().unwrap();
+    Probe(&rig.v).write_aged().unwrap();
     assert_eq!(rig.stat("data_blocks"), 25, "every page once");
-    rig.v.tick().unwrap();
+    Probe(&rig.v).tick().unwrap();
     rig.crash();
     assert_eq!(rig.content("late"), [8; 100_000]);
     rig.judge();
@@ -37,9 +38,9 @@ fn aged_data_is_written_completely() {
     let mut rig = Rig::new();
     rig.file("large", &vec![9; 3 << 20]);
     (0..300).for_each(|n| _ = rig.file(&format!("f{n}"), &[n as u8; 5000]));
-    rig.v.write_aged().unwrap();
+    Probe(&rig.v).write_aged().unwrap();
     assert_eq!(rig.stat("data_blocks"), 768 + 600);
-    rig.v.tick().unwrap();
+    Probe(&rig.v).tick().unwrap();
     rig.crash();
     assert!(rig.content("large") == vec![9; 3 << 20]);
     assert!((0..300).all(|n| rig.content(&format!("f{n}")) == [n as u8; 5000]));
@@ -122,7 +123,7 @@ fn aged_data_does_not_delay_fsyncs() {
     let (mine, others) = (create(b"mine"), create(b"others"));
     for round in 1..=12 {
         v.write(others, 0, &vec![round; PAGES * 4096]).unwrap();
-        v.write_aged().unwrap();
+        Probe(&v).write_aged().unwrap();
         assert_eq!(dev.seen.lock().unwrap().behind, usize::from(round) * PAGES);
         dev.seen.lock().unwrap().single.clear();
         v.write(mine, u64::from(round) * 4096, &[round; 4096]).unwrap();

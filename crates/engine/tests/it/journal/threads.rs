@@ -2,6 +2,7 @@
 use super::Rig;
 use crate::common::assert_clean;
 use segno_device::{MemDevice, Snapshot};
+use segno_engine::lab::Probe;
 use segno_engine::{Owner, RenameMode, Volume};
 use segno_format::Ino;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -57,8 +58,8 @@ fn data_synced_by_any_thread_survives() {
             .collect();
         s.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                rig.v.tick().unwrap();
-                rig.v.checkpoint_now().unwrap();
+                Probe(&rig.v).tick().unwrap();
+                Probe(&rig.v).checkpoint().unwrap();
             }
         });
         while !workers.iter().all(thread::ScopedJoinHandle::is_finished) {

@@ -1,5 +1,6 @@
 //! Lookup of inodes by number, as file handles use it.
 use super::{ALL, REG, ROOT, Rig};
+use segno_engine::lab::Probe;
 use segno_engine::{Error, Owner};
 use segno_format::{Features, Ino, Nid};
 
@@ -18,7 +19,7 @@ fn a_reused_number_has_another_generation() {
     rig.v.unlink(ROOT, b"f").unwrap();
     assert!(is_absent(&rig, first.ino));
     let again = loop {
-        rig.v.checkpoint_now().unwrap();
+        Probe(&rig.v).checkpoint().unwrap();
         let mut seen = None;
         for _ in 0..10_000 {
             let made = create();

@@ -20,6 +20,7 @@ mod xattr;
 
 use crate::common::{assert_clean, fresh, mount, quiet};
 use segno_device::{BlockDevice, MemDevice};
+use segno_engine::lab;
 use segno_engine::{Attr, Clock, MountOptions, Owner, RenameMode, Result, Time, Volume};
 use segno_format::superblock::RawSuperblock;
 use segno_format::{Block, Features, Ino};
@@ -68,7 +69,7 @@ impl Rig {
     /// Uses a ticking clock.
     fn ticking() -> Self {
         let dev = fresh(128, &MkfsOptions { features: ALL, ..MkfsOptions::default() });
-        let v = Volume::mount_with_clock(dev.clone(), quiet(), Arc::new(Ticks::default())).unwrap();
+        let v = lab::mount(dev.clone(), quiet(), Arc::new(Ticks::default())).unwrap();
         Self { dev, opts: quiet(), v }
     }
     /// With project ids, but without the quota files that mkfs creates for them.

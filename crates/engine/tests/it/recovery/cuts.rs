@@ -4,6 +4,7 @@
 //! sync, and which had begun. After a cut each block of a file must be from a state no older than the acknowledged
 //! one, and a file whose newest state is acknowledged must be complete.
 use super::*;
+use segno_engine::lab::Probe;
 use segno_format::Block;
 use segno_mkfs::Member;
 use segno_testkit::{CrashLog, CrashPlan, CrashStates, Event, RecordDevice, Rng};
@@ -292,7 +293,7 @@ fn cuts_during_concurrent_fsyncs() {
         s.spawn(|| {
             for i in 0..6 {
                 create_in(&v, Ino::ROOT, &format!("other {i}"));
-                v.tick().unwrap();
+                Probe(&v).tick().unwrap();
             }
         });
     });

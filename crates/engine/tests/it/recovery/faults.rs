@@ -1,6 +1,7 @@
 //! Failing devices: a successful fsync is durable, and a failed one loses no acknowledged data.
 use super::*;
 use crate::common::assert_finds_only;
+use segno_engine::lab::Probe;
 use segno_testkit::{Fault, FaultCall, FaultDevice, FaultError};
 
 /// Overwrites and fsyncs on a device whose n-th call fails, once or permanently. Returns whether that call was
@@ -56,8 +57,8 @@ fn a_background_write_failure_is_reported_once() {
     let ino = create_in(&v, Ino::ROOT, "a");
     v.write(ino, 0, &pattern(1, 9 * BLOCK)).unwrap();
     dev.set_plan(vec![Fault { call: FaultCall::Write, nth: 0, error: FaultError::Io, lasting: false }]);
-    assert!(v.tick().is_err());
-    v.tick().unwrap();
+    assert!(Probe(&v).tick().is_err());
+    Probe(&v).tick().unwrap();
     assert!(v.fsync(ino, false).is_err(), "the write failed since the last fsync");
     v.fsync(ino, false).unwrap();
     v.unmount().unwrap();

@@ -1,6 +1,7 @@
 //! Power cuts of recovery itself, of so many inodes that it opens segments beyond those of the logs.
 use super::*;
 use crate::common::assert_clean_to_f2fs_tools;
+use segno_engine::lab::Probe;
 use segno_engine::options::JournalMode;
 use segno_engine::{Notice, Observer};
 use segno_mkfs::Member;
@@ -156,7 +157,7 @@ fn a_journal_made_by_a_recovery_that_was_cut_is_not_taken_for_that_of_another_mo
     let dev = journaled();
     let v = Volume::mount(dev.clone(), quiet()).unwrap();
     let inos = ["a", "b"].map(|name| create_in(&v, Ino::ROOT, name));
-    v.checkpoint_now().unwrap();
+    Probe(&v).checkpoint().unwrap();
     for ino in inos {
         v.write(ino, 0, &pattern(3, 3 * BLOCK)).unwrap();
         v.fsync(ino, false).unwrap();
@@ -183,7 +184,7 @@ fn a_cut_of_recovery_leaves_the_checkpoint_its_owners_of_blocks() {
     let old = create_in(&v, Ino::ROOT, "old");
     v.write(old, 0, &pattern(1, 5 * BLOCK)).unwrap();
     v.fsync(old, false).unwrap();
-    v.checkpoint_now().unwrap();
+    Probe(&v).checkpoint().unwrap();
     let new = create_in(&v, Ino::ROOT, "new");
     v.write(new, 0, &pattern(2, 5 * BLOCK)).unwrap();
     v.fsync(new, false).unwrap();

@@ -10,6 +10,7 @@ use super::pages::{self, Page, Versions};
 use super::pauses::pauses;
 use moves::Moving;
 use segno_device::BlockDevice;
+use segno_engine::lab::Probe;
 use segno_engine::options::ContextSetting;
 use segno_engine::{Background, Error, MountOptions, Owner, Volume};
 use segno_format::{BLOCK_SIZE, Ino};
@@ -193,7 +194,7 @@ impl Run {
                 .collect();
             while !threads.iter().all(std::thread::ScopedJoinHandle::is_finished) {
                 seen.threads = seen.threads.max(reported(&self.v, "writeback_threads"));
-                seen.least_floor = seen.least_floor.min(self.v.space_figures().floor());
+                seen.least_floor = seen.least_floor.min(Probe(&self.v).space_figures().floor());
                 std::thread::sleep(LOOK);
             }
             let ended = threads.into_iter().map(|t| t.join().map_err(|_| "a writer panicked".to_owned())?);
@@ -220,7 +221,9 @@ impl Run {
             };
             let page = (drawn * writers + u64::from(number)) as Page;
             pages::fill(page, versions.next(page), &mut block);
-            let say = |e: Error| format!("writer {number}, write {done}: {e}; {:?}", self.v.space_figures());
+            let say = |e: Error| {
+                format!("writer {number}, write {done}: {e}; {:?}", Probe(&self.v).space_figures())
+            };
             let (ino, at) = self.place(page.into());
             self.v.write(ino, at, &block).map_err(say)?;
             if self.case.fsync_every.is_some_and(|every| done % every == 0) {

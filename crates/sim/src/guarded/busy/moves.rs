@@ -1,4 +1,5 @@
 //! A file whose ranges are collapsed and inserted while another one is overwritten.
+use segno_engine::lab::Probe;
 use segno_engine::{FallocMode, Volume};
 use segno_format::{BLOCK_SIZE, Ino};
 use segno_testkit::Rng;
@@ -57,7 +58,7 @@ impl Moving {
     fn fallocate(&self, v: &Volume, mode: FallocMode, at: u64, len: u64) -> Result<(), String> {
         let size = BLOCK_SIZE as u64;
         let done = v.fallocate(self.ino, mode, at * size, len * size);
-        done.map_err(|e| format!("{mode:?} of {len} blocks at {at}: {e}; {:?}", v.space_figures()))
+        done.map_err(|e| format!("{mode:?} of {len} blocks at {at}: {e}; {:?}", Probe(v).space_figures()))
     }
 
     fn write(&mut self, v: &Volume, at: u64) -> Result<(), String> {
