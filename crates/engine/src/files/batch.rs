@@ -177,7 +177,7 @@ impl Files {
 
     /// Overwrites blocks of pinned files in place, as readers of a swap file or a boot loader rely on their
     /// addresses. Done inside the gate, so that a block freed meanwhile is not reused yet.
-    pub fn write_pinned(&self, batch: &mut Batch) -> Result<()> {
+    pub(super) fn write_pinned(&self, batch: &mut Batch) -> Result<()> {
         if self.base.dev.is_zoned() {
             return Ok(());
         }

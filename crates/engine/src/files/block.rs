@@ -63,7 +63,7 @@ impl Files {
     }
 
     /// Replaces whole blocks: all of them, or none if space does not allow it.
-    pub fn replace_blocks(
+    pub(super) fn replace_blocks(
         &self,
         op: &Op<'_>,
         inode: &Arc<Inode>,

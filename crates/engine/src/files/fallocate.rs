@@ -18,7 +18,7 @@ const SIZE: u64 = BLOCK_SIZE as u64;
 
 impl Files {
     /// Whether fallocate may change the range. The caller holds the inode's lock.
-    pub fn check_fallocate(&self, inode: &Inode, bytes: &Range<u64>) -> Result<()> {
+    pub(super) fn check_fallocate(&self, inode: &Inode, bytes: &Range<u64>) -> Result<()> {
         if inode.is_gone() {
             return Err(Error::NotFound);
         }

@@ -34,26 +34,26 @@ impl Inode {
 
 impl Files {
     /// Grows the file to `end`; the data is not all written yet. The caller holds the lock of the pages.
-    pub fn grow(&self, inode: &Inode, end: u64) {
+    pub(super) fn grow(&self, inode: &Inode, end: u64) {
         if end > inode.size() {
             inode.grown.store(end, Ordering::Release);
         }
     }
 
     /// Extends the range of a flush down to the first uncovered block.
-    pub fn flushed_range(&self, inode: &Inode, range: Range<u64>) -> Range<u64> {
+    pub(super) fn flushed_range(&self, inode: &Inode, range: Range<u64>) -> Range<u64> {
         let first = inode.uncovered().filter(|&first| first < range.end).unwrap_or(range.start);
         range.start.min(first)..range.end
     }
 
     /// Computes the size covered by flush `id`, which has just taken its pages.
-    pub fn cover(&self, inode: &Inode, pages: &mut PageMap, id: u64) {
+    pub(super) fn cover(&self, inode: &Inode, pages: &mut PageMap, id: u64) {
         let left = inode.uncovered().and_then(|first| pages.first_from(first, |p| p.flush_id != Some(id)));
         pages.covered = left.map_or(u64::MAX, |block| block.saturating_mul(SIZE)).min(inode.size());
     }
 
     /// Raises the block's size to what is written, which is at least `covered`.
-    pub fn publish_size(&self, op: &Op<'_>, inode: &Inode, pages: &PageMap, covered: u64) {
+    pub(super) fn publish_size(&self, op: &Op<'_>, inode: &Inode, pages: &PageMap, covered: u64) {
         let Some(first) = inode.uncovered() else { return };
         let size = inode.size();
         let to = if pages.first_from(first, |_| true).is_none() { size } else { covered.min(size) };
@@ -66,7 +66,7 @@ impl Files {
     }
 
     /// Sets the size. A caller that shrinks the file has dropped the pages beyond it.
-    pub fn resize(&self, op: &Op<'_>, inode: &Arc<Inode>, size: u64) {
+    pub(super) fn resize(&self, op: &Op<'_>, inode: &Arc<Inode>, size: u64) {
         let mut pages = inode.pages.lock();
         pages.covered = pages.covered.min(size);
         if size <= inode.published_size() {

@@ -21,7 +21,7 @@ impl Inode {
 
 impl Files {
     /// Reads inline data; false if the data is in blocks.
-    pub fn read_inline(&self, inode: &Inode, offset: u64, into: &mut [u8]) -> Result<bool> {
+    pub(super) fn read_inline(&self, inode: &Inode, offset: u64, into: &mut [u8]) -> Result<bool> {
         let area = inode.layout(self.base.features)?.inline_range();
         if !inode.is_inline() {
             return Ok(false);
@@ -37,7 +37,7 @@ impl Files {
     }
 
     /// Stores bytes in the inline area. The caller has checked that they fit.
-    pub fn write_inline(&self, op: &Op<'_>, inode: &Inode, offset: usize, data: &[u8]) -> Result<()> {
+    pub(super) fn write_inline(&self, op: &Op<'_>, inode: &Inode, offset: usize, data: &[u8]) -> Result<()> {
         let area = inode.layout(self.base.features)?.inline_range();
         self.nodes.cache.modify(op, &inode.frame, |block| {
             let size = block.view::<RawInode>().i_size.get() as usize;

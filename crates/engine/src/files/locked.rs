@@ -32,7 +32,7 @@ impl Files {
     }
 
     /// Room for changing the slots of a range, with a copy of each block in `copied`. The caller holds the file's lock.
-    pub fn request_for_copies(
+    pub(super) fn request_for_copies(
         &self,
         inode: &Arc<Inode>,
         changed: Range<u64>,

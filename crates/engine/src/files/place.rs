@@ -55,7 +55,12 @@ impl Files {
 
     /// Places all dirty blocks of an inode and publishes them. The gate is closed. They must be written before the
     /// checkpoint that names them is committed.
-    pub fn place_closed(&self, op: &Op<'_>, inode: &Arc<Inode>, placed: &mut Vec<Batch>) -> Result<()> {
+    pub(super) fn place_closed(
+        &self,
+        op: &Op<'_>,
+        inode: &Arc<Inode>,
+        placed: &mut Vec<Batch>,
+    ) -> Result<()> {
         let mut next = Some(0);
         while let Some(at) = next {
             let mut batch = Batch::new(self.base.next_serial(), FlushReason::Wanted);

@@ -191,7 +191,7 @@ impl Files {
     }
 
     /// Reads consecutive device blocks, completely or in part.
-    pub fn read_run(&self, addr: BlockAddr, count: usize, into: &mut [u8], skip: usize) -> Result<()> {
+    fn read_run(&self, addr: BlockAddr, count: usize, into: &mut [u8], skip: usize) -> Result<()> {
         if into.len() == count * BLOCK_SIZE
             && let Ok(blocks) = <[Block]>::mut_from_bytes(into)
         {

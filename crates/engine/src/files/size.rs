@@ -64,7 +64,7 @@ impl Files {
 
     /// Zeroes the bytes from `size` to the end of its block or packed cluster: they are about to become part of the file, or must
     /// not reappear when it grows again. The caller excludes flushes.
-    pub fn zero_tail(&self, op: &Op<'_>, inode: &Arc<Inode>, size: u64) -> Result<()> {
+    pub(super) fn zero_tail(&self, op: &Op<'_>, inode: &Arc<Inode>, size: u64) -> Result<()> {
         if self.zero_packed(inode, self.cluster_tail(inode, size))? {
             return Ok(());
         }

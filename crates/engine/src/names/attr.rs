@@ -23,10 +23,10 @@ impl Names {
         if !dir.is_dir() {
             return Err(Error::NotDir);
         }
-        let name = self.dir_name(&dir, name)?;
+        let name = self.dirs.name(&dir, name)?;
         let _lock = dir.lock.read();
         self.check_dir_alive(&dir)?;
-        let found = self.dir_find(&dir, &name)?.ok_or(Error::NotFound)?;
+        let found = self.dirs.find(&dir, &name)?.ok_or(Error::NotFound)?;
         self.attr_of_any(found.ino, || self.named_inode(&dir, found.ino))
     }
 
@@ -81,7 +81,9 @@ impl Names {
         check_settable(&inode, set)?;
         let mode = new_mode(&inode, set);
         let attrs = match mode {
-            Some(mode) if self.base.opts.acl && set.mode.is_some() => self.attrs_after_chmod(&inode, mode)?,
+            Some(mode) if self.base.opts.acl && set.mode.is_some() => {
+                self.xattrs.after_chmod(&inode, mode)?
+            }
             _ => None,
         };
         let now = if inode.get(RawInode::is_reg) { self.base.content_time() } else { Some(self.base.now()) };
@@ -91,7 +93,7 @@ impl Names {
             self.files.set_size(&op, &inode, size)?;
         }
         if let Some(attrs) = attrs {
-            self.store_attrs(&op, &inode, &attrs)?;
+            self.xattrs.store(&op, &inode, &attrs)?;
         }
         self.nodes.cache.modify(&op, &inode.frame, |block| apply(block.view_mut(), set, mode, now));
         self.attr_of(&inode)

@@ -127,8 +127,8 @@ impl Names {
     pub(super) fn room_for_name<'a>(&self, dir: &Arc<Inode>, name: &'a [u8]) -> Result<(DirName<'a>, Room)> {
         self.check_dir_alive(dir)?;
         check_key(dir)?;
-        let name = self.dir_name(dir, name)?;
-        let Probe::Missing(room) = self.dir_probe(dir, &name)? else { return Err(Error::Exists) };
+        let name = self.dirs.name(dir, name)?;
+        let Probe::Missing(room) = self.dirs.probe(dir, &name)? else { return Err(Error::Exists) };
         check_not_immutable(dir)?;
         Ok((name, room))
     }
@@ -143,7 +143,7 @@ impl Names {
         plan: &Plan<'_>,
     ) -> Result<Arc<Inode>> {
         let inode = self.make_inode(op, plan)?;
-        match self.dir_insert_at(op, dir, name, room, inode.ino, plan.kind()) {
+        match self.dirs.insert_at(op, dir, name, room, inode.ino, plan.kind()) {
             Ok(()) => Ok(inode),
             Err(e) => {
                 self.discard_inode(op, &inode)?;

@@ -96,7 +96,7 @@ impl Names {
             if !self.base.features.contains(Features::CASEFOLD) {
                 return Err(Error::NotSupported("the volume was made without casefolding"));
             }
-            if !self.dir_is_empty(inode)? {
+            if !self.dirs.is_empty(inode)? {
                 return Err(Error::NotEmpty);
             }
         }

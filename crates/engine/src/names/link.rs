@@ -32,7 +32,7 @@ impl Names {
             check_same_project(&dir, &inode)?;
             let kind = FileType::of_mode(inode.get(|i| i.i_mode.get()));
             let op = self.nodes.gate.enter();
-            self.dir_insert_at(&op, &dir, &name, room, inode.ino, kind)?;
+            self.dirs.insert_at(&op, &dir, &name, room, inode.ino, kind)?;
             let now = self.base.now();
             self.nodes.cache.modify(&op, &inode.frame, |block| {
                 let i: &mut RawInode = block.view_mut();

@@ -27,7 +27,7 @@ impl Names {
         loop {
             let (found, child) = self.find_child(dir, name)?.ok_or(Error::NotFound)?;
             let _locks = lock_all(&[dir, &child]);
-            if !child.is_gone() && self.dir_still(dir, name, &found)? {
+            if !child.is_gone() && self.dirs.still_has(dir, name, &found)? {
                 self.check_dir_alive(dir)?;
                 return f(&child, &found);
             }
@@ -42,7 +42,7 @@ impl Names {
     ) -> Result<Option<(Found, Arc<Inode>)>> {
         let _lock = dir.lock.read();
         self.check_dir_alive(dir)?;
-        let Some(found) = self.dir_find(dir, name)? else { return Ok(None) };
+        let Some(found) = self.dirs.find(dir, name)? else { return Ok(None) };
         // The lock keeps the name, and so the inode, alive.
         let child = self.named_inode(dir, found.ino)?;
         Ok(Some((found, child)))

@@ -32,8 +32,10 @@ use crate::files::{Files, Inode};
 use crate::lock::{Mutex, rank};
 use crate::nodes::Nodes;
 use crate::writeback::Writeback;
+use dir::Dirs;
 use segno_format::inode::InodeFlags;
 use std::sync::Arc;
+use xattr::Xattrs;
 
 /// Operations on names.
 pub struct Names {
@@ -41,6 +43,8 @@ pub struct Names {
     nodes: Arc<Nodes>,
     pub files: Arc<Files>,
     writeback: Arc<Writeback>,
+    pub dirs: Dirs,
+    pub xattrs: Xattrs,
     references: References,
     /// Serializes renames of directories, so that no loop can form.
     rename: Mutex<(), { rank::RENAME }>,
@@ -69,6 +73,15 @@ impl Names {
         let files = writeback.files.clone();
         let base = files.base.clone();
         let references = References::new(base.mem.clone());
-        Self { base, nodes: files.nodes.clone(), files, writeback, references, rename: Mutex::new(()) }
+        Self {
+            base,
+            nodes: files.nodes.clone(),
+            dirs: Dirs::new(files.clone()),
+            xattrs: Xattrs::new(files.clone()),
+            files,
+            writeback,
+            references,
+            rename: Mutex::new(()),
+        }
     }
 }

@@ -62,7 +62,7 @@ impl Names {
         content: Content<'a>,
         owner: Owner,
     ) -> Result<Plan<'a>> {
-        let inherited = self.inherit_acl(dir, mode, owner.umask)?;
+        let inherited = self.xattrs.inherit(dir, mode, owner.umask)?;
         let regular = FileType::of_mode(mode) == FileType::Regular;
         let advise = if regular && self.base.opts.ext_identify {
             temperature(&self.base.sb.raw, name)
@@ -226,7 +226,7 @@ impl Names {
     /// Writes what does not fit in the inode's block: attributes, first dentry block, long target.
     fn fill_blocks(&self, op: &Op<'_>, plan: &Plan<'_>, inode: &Arc<Inode>) -> Result<()> {
         if !plan.inherited.attrs.is_empty() {
-            self.store_attrs(op, inode, &plan.inherited.attrs)?;
+            self.xattrs.store(op, inode, &plan.inherited.attrs)?;
         }
         let inline = inode.get(|i| i.inline());
         match plan.content {

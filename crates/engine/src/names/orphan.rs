@@ -87,7 +87,7 @@ impl Names {
     }
 
     fn free_nodes(&self, op: &Op<'_>, inode: &Arc<Inode>) -> Result<()> {
-        self.free_xattr_node(op, inode)?;
+        self.xattrs.free_node(op, inode)?;
         inode.gone.store(true, Ordering::Release);
         inode.forget_growth();
         self.writeback.forget(inode);

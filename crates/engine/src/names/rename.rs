@@ -65,8 +65,8 @@ impl Names {
             return Err(Error::NotDir);
         }
         check_key(&old_dir).and(check_key(&new_dir))?;
-        let old_name = self.dir_name(&old_dir, old_name)?;
-        let new_name = self.dir_name(&new_dir, new_name)?;
+        let old_name = self.dirs.name(&old_dir, old_name)?;
+        let new_name = self.dirs.name(&new_dir, new_name)?;
         let request = Rename { old_dir, old_name, new_dir, new_name, mode, owner };
         let unnamed = self.rename_until_stable(&request)?;
         Ok(Renamed { dirs: [Some(request.old_dir), Some(request.new_dir)], unnamed })
@@ -135,7 +135,7 @@ impl Names {
             let parent = {
                 let _lock = dir.lock.read();
                 self.check_dir_alive(&dir)?;
-                self.dir_parent(&dir)?
+                self.dirs.parent(&dir)?
             };
             dir = self.files.inode(parent)?;
         }
@@ -169,10 +169,10 @@ impl Names {
 
     fn look_again<'a>(&self, r: &Rename<'_>, parties: &'a Parties) -> Result<Option<Locked<'a>>> {
         let child = &parties.child;
-        let Some(source) = self.dir_find(&r.old_dir, &r.old_name)?.filter(|f| f.ino == child.ino) else {
+        let Some(source) = self.dirs.find(&r.old_dir, &r.old_name)?.filter(|f| f.ino == child.ino) else {
             return Ok(None);
         };
-        let new = match (self.dir_probe(&r.new_dir, &r.new_name)?, &parties.target) {
+        let new = match (self.dirs.probe(&r.new_dir, &r.new_name)?, &parties.target) {
             (Probe::Found(found), Some(target)) if found.ino == target.ino => New::Target(target, found),
             (Probe::Missing(room), None) => New::Room(room),
             _ => return Ok(None),
@@ -184,7 +184,7 @@ impl Names {
         match (child.is_dir(), target.is_dir()) {
             (true, false) => Err(Error::NotDir),
             (false, true) => Err(Error::IsDir),
-            (true, true) if !self.dir_is_empty(target)? => Err(Error::NotEmpty),
+            (true, true) if !self.dirs.is_empty(target)? => Err(Error::NotEmpty),
             _ => Ok(()),
         }
     }

@@ -55,13 +55,13 @@ impl Names {
     fn put_new_name(&self, op: &Op<'_>, r: &Rename<'_>, locked: &Locked<'_>) -> Result<()> {
         let (child, kind) = (locked.child.ino, kind_of(locked.child));
         match &locked.new {
-            New::Room(room) => self.dir_insert_at(op, &r.new_dir, &r.new_name, *room, child, kind),
+            New::Room(room) => self.dirs.insert_at(op, &r.new_dir, &r.new_name, *room, child, kind),
             New::Target(target, found) => {
                 let last = self.loses_last_name(target);
                 if last {
                     self.reserve_orphan(target.ino)?;
                 }
-                self.dir_retarget_found(op, &r.new_dir, found, child, kind).inspect_err(|_| {
+                self.dirs.retarget(op, &r.new_dir, found, child, kind).inspect_err(|_| {
                     if last {
                         self.nodes.since.remove_orphan(target.ino);
                     }
@@ -73,10 +73,10 @@ impl Names {
     /// Removes the old name, or points it to the whiteout. Looks it up again: inserting the new name may have
     /// converted the inline directory.
     fn clear_old_name(&self, op: &Op<'_>, r: &Rename<'_>, whiteout: Option<&Inode>) -> Result<()> {
-        let found = self.dir_find(&r.old_dir, &r.old_name)?.ok_or(Error::NotFound)?;
+        let found = self.dirs.find(&r.old_dir, &r.old_name)?.ok_or(Error::NotFound)?;
         match whiteout {
-            None => self.dir_remove_found(op, &r.old_dir, &found),
-            Some(w) => self.dir_retarget_found(op, &r.old_dir, &found, w.ino, FileType::CharDevice),
+            None => self.dirs.remove(op, &r.old_dir, &found),
+            Some(w) => self.dirs.retarget(op, &r.old_dir, &found, w.ino, FileType::CharDevice),
         }
     }
 
@@ -93,7 +93,7 @@ impl Names {
         }
         self.settle_parent(op, &r.old_dir, -moved, now);
         self.settle_parent(op, &r.new_dir, moved - replaced, now);
-        if moved > 0 { self.dir_set_parent(op, locked.child, r.new_dir.ino) } else { Ok(()) }
+        if moved > 0 { self.dirs.set_parent(op, locked.child, r.new_dir.ino) } else { Ok(()) }
     }
 
     fn settle_parent(&self, op: &Op<'_>, dir: &Inode, links: i64, now: Time) {
@@ -139,8 +139,8 @@ impl Names {
             return Err(Error::TooManyLinks);
         }
         let op = self.nodes.gate.enter();
-        self.dir_retarget_found(&op, &r.new_dir, found, child.ino, kind_of(child))?;
-        self.dir_retarget_found(&op, &r.old_dir, &locked.source, target.ino, kind_of(target))?;
+        self.dirs.retarget(&op, &r.new_dir, found, child.ino, kind_of(child))?;
+        self.dirs.retarget(&op, &r.old_dir, &locked.source, target.ino, kind_of(target))?;
         let now = self.base.now();
         let links = if r.crosses() { links } else { 0 };
         self.settle_parent(&op, &r.old_dir, -links, now);
@@ -149,7 +149,7 @@ impl Names {
             [(child, &r.new_dir, r.new_name.raw()), (target, &r.old_dir, r.old_name.raw())]
         {
             if r.crosses() && inode.is_dir() {
-                self.dir_set_parent(&op, inode, dir.ino)?;
+                self.dirs.set_parent(&op, inode, dir.ino)?;
             }
             self.note_place(&op, inode, dir, name, now);
         }
@@ -160,14 +160,14 @@ impl Names {
     /// Changes the spelling of a name in a casefolded directory.
     pub(super) fn respell_name(&self, r: &Rename<'_>, locked: &Locked<'_>) -> Result<()> {
         let child = locked.child;
-        let (stored, hash) = self.dir_stored(&r.old_dir, &locked.source)?;
+        let (stored, hash) = self.dirs.stored(&r.old_dir, &locked.source)?;
         // Compared byte by byte, the two spellings are two names: the new one is added before the old one is removed.
         let (old, new) = (DirName::exact(&stored, hash), r.new_name.by_bytes());
-        let Probe::Missing(room) = self.dir_probe(&r.old_dir, &new)? else { return Ok(()) };
+        let Probe::Missing(room) = self.dirs.probe(&r.old_dir, &new)? else { return Ok(()) };
         let op = self.nodes.gate.enter();
-        self.dir_insert_at(&op, &r.old_dir, &new, room, child.ino, kind_of(child))?;
-        let found = self.dir_find(&r.old_dir, &old)?.ok_or(Error::NotFound)?;
-        self.dir_remove_found(&op, &r.old_dir, &found)?;
+        self.dirs.insert_at(&op, &r.old_dir, &new, room, child.ino, kind_of(child))?;
+        let found = self.dirs.find(&r.old_dir, &old)?.ok_or(Error::NotFound)?;
+        self.dirs.remove(&op, &r.old_dir, &found)?;
         let now = self.base.now();
         self.settle_parent(&op, &r.old_dir, 0, now);
         self.note_place(&op, child, &r.new_dir, r.new_name.raw(), now);

@@ -33,7 +33,7 @@ impl Names {
         if !dir.is_dir() {
             return Err(Error::NotDir);
         }
-        let name = self.dir_name(&dir, name)?;
+        let name = self.dirs.name(&dir, name)?;
         let child = self.with_child(&dir, &name, |child, found| {
             // Checked before kind and content of the child, as in Linux.
             check_may_remove(&dir, child)?;
@@ -42,7 +42,7 @@ impl Names {
                 (false, true) => return Err(Error::NotDir),
                 _ => {}
             }
-            if is_dir && !self.dir_is_empty(child)? {
+            if is_dir && !self.dirs.is_empty(child)? {
                 return Err(Error::NotEmpty);
             }
             let op = self.nodes.gate.enter();
@@ -65,7 +65,7 @@ impl Names {
         if last {
             self.reserve_orphan(child.ino)?;
         }
-        self.dir_remove_found(op, dir, found).inspect_err(|_| {
+        self.dirs.remove(op, dir, found).inspect_err(|_| {
             if last {
                 self.nodes.since.remove_orphan(child.ino);
             }

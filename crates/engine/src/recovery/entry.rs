@@ -23,17 +23,17 @@ impl Recovery<'_> {
         let name = self.logged_name(&dir, logged.name(), logged)?;
         let kind = FileType::of_mode(logged.i_mode.get());
         loop {
-            match self.names.dir_probe(&dir, &name)? {
+            match self.names.dirs.probe(&dir, &name)? {
                 Probe::Found(found) if found.ino == ino => return Ok(()),
                 Probe::Found(found) => {
                     let other = self.files.inode(found.ino)?;
-                    if other.is_dir() && !self.names.dir_is_empty(&other)? {
+                    if other.is_dir() && !self.names.dirs.is_empty(&other)? {
                         return self.name_by_number(&dir, ino, kind);
                     }
                     self.names.remove_entry(&self.files.nodes.gate.enter(), &dir, &name, &other, &found)?;
                 }
                 Probe::Missing(room) => {
-                    return self.names.dir_insert_at(
+                    return self.names.dirs.insert_at(
                         &self.files.nodes.gate.enter(),
                         &dir,
                         &name,
@@ -50,7 +50,7 @@ impl Recovery<'_> {
     fn logged_name<'a>(&self, dir: &Inode, name: &'a [u8], logged: &RawInode) -> Result<DirName<'a>> {
         let (advise, flags) = dir.get(|i| (i.advise(), i.flags()));
         if !advise.contains(Advise::ENCRYPT) {
-            return self.names.dir_name(dir, name);
+            return self.names.dirs.name(dir, name);
         }
         let behind = logged.i_name.get(logged.name().len()..).and_then(|rest| rest.first_chunk::<4>());
         let hash = behind.filter(|_| flags.contains(InodeFlags::CASEFOLD)).map(|h| u32::from_le_bytes(*h));
@@ -63,9 +63,9 @@ impl Recovery<'_> {
         let inode = self.files.inode(ino)?;
         let text = format!("#{ino}");
         let name = self.logged_name(dir, text.as_bytes(), &RawInode::new_zeroed())?;
-        let Probe::Missing(room) = self.names.dir_probe(dir, &name)? else { return Err(Error::Exists) };
+        let Probe::Missing(room) = self.names.dirs.probe(dir, &name)? else { return Err(Error::Exists) };
         let op = self.files.nodes.gate.enter();
-        self.names.dir_insert_at(&op, dir, &name, room, ino, kind)?;
+        self.names.dirs.insert_at(&op, dir, &name, room, ino, kind)?;
         self.files
             .nodes
             .cache

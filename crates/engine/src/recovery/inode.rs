@@ -46,7 +46,7 @@ impl Recovery<'_> {
             self.files.nodes.cache.modify(op, &inode.frame, |b| copy(b, block, layout.xattr_range()));
         }
         if logged.i_xattr_nid.get() == 0 {
-            self.names.free_xattr_node(op, inode)?;
+            self.names.xattrs.free_node(op, inode)?;
         }
         let was_inline = inode.get(|i| i.inline().contains(Inline::DATA));
         if logged.inline().contains(Inline::DATA) {
@@ -77,9 +77,9 @@ impl Recovery<'_> {
 
     /// The number of the logged node may be reused by now, so its content goes to a new node.
     pub(super) fn replay_xattr_node(&self, op: &Op<'_>, inode: &Arc<Inode>, logged: &Block) -> Result<()> {
-        let node = match self.names.xattr_node(inode)? {
+        let node = match self.names.xattrs.node(inode)? {
             Some(node) => node,
-            None => self.names.make_xattr_node(op, inode)?,
+            None => self.names.xattrs.make_node(op, inode)?,
         };
         self.files.nodes.cache.modify(op, &node, |b| copy(b, logged, 0..XATTR_NODE_BYTES));
         Ok(())

@@ -75,7 +75,11 @@ impl Files {
     }
 
     /// Loads the packed clusters that a change of some bytes covers in part, before the gate is entered.
-    pub fn load_partial(&self, inode: &Arc<Inode>, bytes: &Range<u64>) -> Result<Vec<Opened>> {
+    pub(in crate::files) fn load_partial(
+        &self,
+        inode: &Arc<Inode>,
+        bytes: &Range<u64>,
+    ) -> Result<Vec<Opened>> {
         if !inode.get(RawInode::is_compressed) {
             return Ok(Vec::new());
         }
@@ -89,7 +93,7 @@ impl Files {
 
     /// Locks the pages for a change of some bytes. All pages of packed clusters that it covers in part are then dirty, so the
     /// change may be made page by page. `opened` has the content of such clusters; those packed meanwhile are added.
-    pub fn lock_opened<'a>(
+    pub(in crate::files) fn lock_opened<'a>(
         &self,
         inode: &'a Arc<Inode>,
         bytes: &Range<u64>,
@@ -136,7 +140,7 @@ impl Files {
 
     /// Zeroes bytes within one cluster if it is packed; false if it is plain. The caller holds the inode's lock exclusively and
     /// excludes flushes.
-    pub fn zero_packed(&self, inode: &Arc<Inode>, bytes: Range<u64>) -> Result<bool> {
+    pub(in crate::files) fn zero_packed(&self, inode: &Arc<Inode>, bytes: Range<u64>) -> Result<bool> {
         if bytes.is_empty() || !inode.get(RawInode::is_compressed) {
             return Ok(false);
         }
@@ -174,7 +178,11 @@ impl Files {
 
     /// Zeroes the parts of packed clusters at the ends of a range. Returns the rest, which covers packed clusters as a whole. The
     /// caller holds the inode's lock exclusively and excludes flushes.
-    pub fn zero_packed_edges(&self, inode: &Arc<Inode>, bytes: &Range<u64>) -> Result<Range<u64>> {
+    pub(in crate::files) fn zero_packed_edges(
+        &self,
+        inode: &Arc<Inode>,
+        bytes: &Range<u64>,
+    ) -> Result<Range<u64>> {
         let mut rest = bytes.clone();
         if !inode.get(RawInode::is_compressed) {
             return Ok(rest);
@@ -192,7 +200,7 @@ impl Files {
     }
 
     /// Bytes from `size` to the end of its cluster.
-    pub fn cluster_tail(&self, inode: &Inode, size: u64) -> Range<u64> {
+    pub(in crate::files) fn cluster_tail(&self, inode: &Inode, size: u64) -> Range<u64> {
         size..size.checked_next_multiple_of(cluster_blocks(inode) * SIZE).unwrap_or(size)
     }
 }

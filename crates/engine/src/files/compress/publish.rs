@@ -145,7 +145,12 @@ impl Files {
     }
 
     /// Makes packed clusters in a range plain, without content. Their pages were dropped.
-    pub fn dissolve_clusters(&self, op: &Op<'_>, inode: &Inode, blocks: std::ops::Range<u64>) -> Result<()> {
+    pub(in crate::files) fn dissolve_clusters(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        blocks: std::ops::Range<u64>,
+    ) -> Result<()> {
         if inode.get(RawInode::is_compressed) {
             for first in blocks.clone().filter(|b| b.is_multiple_of(cluster_blocks(inode))) {
                 if self.is_packed_at(inode, first)? {

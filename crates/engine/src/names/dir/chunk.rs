@@ -1,8 +1,8 @@
 //! Locations of dentries: the inline area, or blocks of the directory file.
+use super::Dirs;
 use crate::error::{Error, Result};
 use crate::files::Inode;
 use crate::gate::Op;
-use crate::names::Names;
 use segno_format::dentry::{DentryShape, Entry};
 use segno_format::inode::{Inline, RawInode};
 use segno_format::{BLOCK_SIZE, Block, BlockAddr, Corrupt, Ino, Nid, Structure};
@@ -80,7 +80,7 @@ pub(super) fn block_count(dir: &Inode) -> u64 {
     dir.size().div_ceil(BLOCK_SIZE as u64)
 }
 
-impl Names {
+impl Dirs {
     /// The names in the inode.
     pub(super) fn inline_chunk(&self, dir: &Inode) -> Result<Chunk> {
         let block = dir.frame.snapshot();

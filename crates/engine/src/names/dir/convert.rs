@@ -1,20 +1,20 @@
 //! Conversion of a full inline directory to blocks. It is never reversed.
+use super::Dirs;
 use super::chunk::Chunk;
 use super::find::Probe;
 use super::name::DirName;
 use crate::error::Result;
 use crate::files::Inode;
 use crate::gate::Op;
-use crate::names::Names;
 use segno_format::BLOCK_SIZE;
 use segno_format::dentry::{DentryShape, FileType};
 use segno_format::inode::{Inline, RawInode};
 use std::sync::Arc;
 use zerocopy::little_endian::{U32, U64};
 
-impl Names {
+impl Dirs {
     /// Moves the names of an inline directory to blocks; nothing changes if space runs out.
-    pub(super) fn convert_dir(&self, op: &Op<'_>, dir: &Arc<Inode>) -> Result<()> {
+    pub(super) fn convert(&self, op: &Op<'_>, dir: &Arc<Inode>) -> Result<()> {
         let inline = self.inline_chunk(dir)?;
         if dir.get(|i| i.i_dir_level) == 0 {
             self.copy_slots(op, dir, &inline)
@@ -71,7 +71,7 @@ impl Names {
         while let Some(e) = inline.next(slot)? {
             let kind = FileType::from_disk(e.file_type).unwrap_or(FileType::Unknown);
             let name = DirName::exact(e.name, e.hash);
-            if let Probe::Missing(room) = self.dir_probe(dir, &name)? {
+            if let Probe::Missing(room) = self.probe(dir, &name)? {
                 self.place_name(op, dir, &name, room, e.ino, kind)?;
             }
             slot = e.next();

@@ -1,10 +1,10 @@
 //! Finds a name, or room for a new one.
+use super::Dirs;
 use super::chunk::{Location, block_count, damaged, is_inline, target};
 use super::name::{DirName, ENCODING_NO_LINEAR_LOOKUP};
 use crate::error::{Error, Result};
 use crate::files::Inode;
 use crate::files::Tags;
-use crate::names::Names;
 use crate::sync::atomic::Ordering;
 use segno_codec::casefolded_name_hash;
 use segno_format::dentry::{DentryShape, Entry, MAX_DEPTH, bucket_blocks, bucket_start, slots_for};
@@ -71,9 +71,9 @@ impl RoomSearch {
     }
 }
 
-impl Names {
+impl Dirs {
     /// Finds the entry of a name.
-    pub fn dir_find(&self, dir: &Arc<Inode>, name: &DirName<'_>) -> Result<Option<Found>> {
+    pub fn find(&self, dir: &Arc<Inode>, name: &DirName<'_>) -> Result<Option<Found>> {
         Ok(match self.search(dir, name, RoomSearch::content())? {
             Probe::Found(found) => Some(found),
             Probe::Missing(_) => None,
@@ -81,7 +81,7 @@ impl Names {
     }
 
     /// Finds the entry of a name, or room for it.
-    pub fn dir_probe(&self, dir: &Arc<Inode>, name: &DirName<'_>) -> Result<Probe> {
+    pub fn probe(&self, dir: &Arc<Inode>, name: &DirName<'_>) -> Result<Probe> {
         self.search(dir, name, RoomSearch::new(name))
     }
 
@@ -191,7 +191,7 @@ impl Names {
     }
 
     /// Whether an entry found earlier, before the lock was released, is unchanged.
-    pub fn dir_still(&self, dir: &Arc<Inode>, name: &DirName<'_>, found: &Found) -> Result<bool> {
+    pub fn still_has(&self, dir: &Arc<Inode>, name: &DirName<'_>, found: &Found) -> Result<bool> {
         if is_inline(dir) != (found.location == Location::Inline) {
             return Ok(false);
         }
@@ -204,14 +204,14 @@ impl Names {
     }
 
     /// Name and hash of an entry as stored.
-    pub fn dir_stored(&self, dir: &Arc<Inode>, found: &Found) -> Result<(Vec<u8>, u32)> {
+    pub fn stored(&self, dir: &Arc<Inode>, found: &Found) -> Result<(Vec<u8>, u32)> {
         let chunk = self.chunk(dir, found.location)?.ok_or(Error::NotFound)?;
         let entry = chunk.next(found.slot)?.ok_or(Error::NotFound)?;
         Ok((entry.name.to_vec(), entry.hash))
     }
 
     /// Whether a directory has no entries but `.` and `..`, which are in the first two slots.
-    pub fn dir_is_empty(&self, dir: &Arc<Inode>) -> Result<bool> {
+    pub fn is_empty(&self, dir: &Arc<Inode>) -> Result<bool> {
         let mut from = 0;
         while let Some(chunk) = self.chunk_from(dir, from)? {
             from = chunk.next_block();
@@ -224,8 +224,8 @@ impl Names {
     }
 
     /// The parent that `..` names.
-    pub fn dir_parent(&self, dir: &Arc<Inode>) -> Result<Ino> {
-        match self.dir_find(dir, &DirName::plain(b".."))? {
+    pub fn parent(&self, dir: &Arc<Inode>) -> Result<Ino> {
+        match self.find(dir, &DirName::plain(b".."))? {
             Some(found) => Ok(found.ino),
             None => Err(Error::Corrupt(segno_format::Corrupt::nid(
                 segno_format::Structure::DentryBlock,

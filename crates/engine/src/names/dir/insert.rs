@@ -1,11 +1,11 @@
 //! Insertion of a name.
+use super::Dirs;
 use super::chunk::Location;
 use super::find::{Probe, Room};
 use super::name::{DirName, special_hash};
 use crate::error::{Error, Result};
 use crate::files::Inode;
 use crate::gate::Op;
-use crate::names::Names;
 use crate::record::Target;
 use segno_format::dentry::FileType;
 use segno_format::inode::RawInode;
@@ -13,9 +13,9 @@ use segno_format::{BLOCK_SIZE, Ino};
 use std::sync::Arc;
 use zerocopy::little_endian::{U32, U64};
 
-impl Names {
+impl Dirs {
     /// Inserts a name where a search found room. On failure the directory is unchanged.
-    pub fn dir_insert_at(
+    pub fn insert_at(
         &self,
         op: &Op<'_>,
         dir: &Arc<Inode>,
@@ -44,8 +44,8 @@ impl Names {
             Room::Gap { location, slot, depth } => (location, slot, depth),
             Room::None => return Err(Error::NoSpace),
             Room::Convert => {
-                self.convert_dir(op, dir)?;
-                let Probe::Missing(room) = self.dir_probe(dir, name)? else { return Err(Error::Exists) };
+                self.convert(op, dir)?;
+                let Probe::Missing(room) = self.probe(dir, name)? else { return Err(Error::Exists) };
                 return self.place_name(op, dir, name, room, ino, kind);
             }
         };

@@ -17,3 +17,21 @@ mod remove;
 pub use find::{Found, Probe, Room};
 pub use name::{DirName, is_dots};
 pub use nokey::encode as encode_nokey;
+
+use crate::base::Base;
+use crate::files::Files;
+use crate::nodes::Nodes;
+use std::sync::Arc;
+
+/// The content of directories.
+pub struct Dirs {
+    base: Arc<Base>,
+    nodes: Arc<Nodes>,
+    files: Arc<Files>,
+}
+
+impl Dirs {
+    pub fn new(files: Arc<Files>) -> Self {
+        Self { base: files.base.clone(), nodes: files.nodes.clone(), files }
+    }
+}

@@ -1,8 +1,8 @@
 //! A name to look up: its hash, and the stored names that it equals.
+use super::Dirs;
 use super::nokey;
 use crate::error::{Error, Result};
 use crate::files::Inode;
-use crate::names::Names;
 use segno_codec::{casefold, casefolded_name_hash};
 use segno_format::dentry::Entry;
 use segno_format::inode::{Advise, InodeFlags};
@@ -109,9 +109,9 @@ fn fold(name: &[u8]) -> Option<Vec<u8>> {
     casefold(name, &mut out).ok().map(|()| out)
 }
 
-impl Names {
+impl Dirs {
     /// Prepares a name for a directory.
-    pub fn dir_name<'a>(&self, dir: &Inode, raw: &'a [u8]) -> Result<DirName<'a>> {
+    pub fn name<'a>(&self, dir: &Inode, raw: &'a [u8]) -> Result<DirName<'a>> {
         check_name(raw)?;
         let (flags, advise) = dir.get(|i| (i.flags(), i.advise()));
         if is_dots(raw) {

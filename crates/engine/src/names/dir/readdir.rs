@@ -1,10 +1,10 @@
 //! Directory listing.
+use super::Dirs;
 use super::chunk::{Chunk, Location, target};
 use super::name::is_dots;
 use super::nokey;
 use crate::error::{Error, Result};
 use crate::files::Inode;
-use crate::names::Names;
 use crate::types::DirEntry;
 use segno_format::Ino;
 use segno_format::dentry::{FileType, SLOTS_PER_BLOCK};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Slots of a block in a position.
 const SLOTS: u64 = SLOTS_PER_BLOCK as u64;
 
-impl Names {
+impl Dirs {
     /// Lists a directory from a position, including `.` and `..`, until `each` returns false; that entry is not
     /// consumed. A position is file block × 214 + slot, as in Linux, so it is stable while other names are added or
     /// removed.

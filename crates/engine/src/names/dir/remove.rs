@@ -1,19 +1,19 @@
 //! Removal of a name, and changing the inode of an entry.
+use super::Dirs;
 use super::chunk::Location;
 use super::find::Found;
 use super::name::{DirName, special_hash};
 use crate::error::{Error, Result};
 use crate::files::Inode;
 use crate::gate::Op;
-use crate::names::Names;
 use crate::record::Target;
 use segno_format::Ino;
 use segno_format::dentry::{FileType, slots_for};
 use std::sync::Arc;
 
-impl Names {
+impl Dirs {
     /// Removes an entry that a search found. Punches out a block left without names.
-    pub fn dir_remove_found(&self, op: &Op<'_>, dir: &Arc<Inode>, found: &Found) -> Result<()> {
+    pub fn remove(&self, op: &Op<'_>, dir: &Arc<Inode>, found: &Found) -> Result<()> {
         let name = self.name_to_note(op, dir, found)?;
         self.clear_found(op, dir, found)?;
         self.note_name(op, dir, name, found, None);
@@ -34,7 +34,7 @@ impl Names {
 
     /// What the journal records of an entry that is about to change.
     fn name_to_note(&self, op: &Op<'_>, dir: &Arc<Inode>, found: &Found) -> Result<Option<(Vec<u8>, u32)>> {
-        if op.journal_epoch() == 0 { Ok(None) } else { self.dir_stored(dir, found).map(Some) }
+        if op.journal_epoch() == 0 { Ok(None) } else { self.stored(dir, found).map(Some) }
     }
 
     fn note_name(
@@ -58,7 +58,7 @@ impl Names {
     }
 
     /// Points an entry that a search found to another inode.
-    pub fn dir_retarget_found(
+    pub fn retarget(
         &self,
         op: &Op<'_>,
         dir: &Arc<Inode>,
@@ -75,8 +75,8 @@ impl Names {
     }
 
     /// Points `..` to a new parent.
-    pub fn dir_set_parent(&self, op: &Op<'_>, dir: &Arc<Inode>, parent: Ino) -> Result<()> {
-        let dotdot = self.dir_find(dir, &DirName::plain(b".."))?.ok_or(Error::NotFound)?;
-        self.dir_retarget_found(op, dir, &dotdot, parent, FileType::Directory)
+    pub fn set_parent(&self, op: &Op<'_>, dir: &Arc<Inode>, parent: Ino) -> Result<()> {
+        let dotdot = self.find(dir, &DirName::plain(b".."))?.ok_or(Error::NotFound)?;
+        self.retarget(op, dir, &dotdot, parent, FileType::Directory)
     }
 }

@@ -1,9 +1,9 @@
 //! ACLs of inodes: reading, setting, inheritance, chmod(2).
 use super::Acl;
+use super::Xattrs;
 use crate::error::{Error, Result};
 use crate::files::Inode;
 use crate::gate::Op;
-use crate::names::Names;
 use segno_format::inode::RawInode;
 use segno_format::xattr::{find, index, updated};
 use zerocopy::little_endian::U16;
@@ -15,10 +15,10 @@ pub struct Inherited {
     pub(crate) attrs: Vec<u8>,
 }
 
-impl Names {
+impl Xattrs {
     /// The stored ACL of an index.
     pub(super) fn acl(&self, inode: &Inode, index: u8) -> Result<Option<Acl>> {
-        let area = self.load_attrs(inode)?;
+        let area = self.load(inode)?;
         let value = find(&area, index, b"", inode.ino.0)?;
         value.map(|v| Acl::from_disk(v, inode.ino)).transpose()
     }
@@ -34,7 +34,7 @@ impl Names {
     ) -> Result<()> {
         let is_access = index == index::ACL_ACCESS;
         let stored = acl.filter(|a| !(is_access && a.is_plain())).map(Acl::to_disk);
-        self.store_attrs(op, inode, &updated(area, index, b"", stored.as_deref(), inode.ino.0)?)?;
+        self.store(op, inode, &updated(area, index, b"", stored.as_deref(), inode.ino.0)?)?;
         if let Some(acl) = acl.filter(|_| is_access) {
             self.nodes.cache.modify(op, &inode.frame, |block| {
                 let i: &mut RawInode = block.view_mut();
@@ -56,7 +56,7 @@ impl Names {
     }
 
     /// Mode and attributes of a new file. A default ACL replaces the umask.
-    pub fn inherit_acl(&self, dir: &Inode, mode: u16, umask: u16) -> Result<Inherited> {
+    pub fn inherit(&self, dir: &Inode, mode: u16, umask: u16) -> Result<Inherited> {
         let kind = mode & 0o170_000;
         if kind == 0o120_000 {
             return Ok(Inherited { mode, attrs: Vec::new() });
@@ -77,8 +77,8 @@ impl Names {
     }
 
     /// The attribute area after chmod(2); `None` if it does not change.
-    pub fn attrs_after_chmod(&self, inode: &Inode, mode: u16) -> Result<Option<Vec<u8>>> {
-        let area = self.load_attrs(inode)?;
+    pub fn after_chmod(&self, inode: &Inode, mode: u16) -> Result<Option<Vec<u8>>> {
+        let area = self.load(inode)?;
         let Some(value) = find(&area, index::ACL_ACCESS, b"", inode.ino.0)? else { return Ok(None) };
         let acl = Acl::from_disk(value, inode.ino)?.with_mode(mode);
         Ok(Some(updated(&area, index::ACL_ACCESS, b"", Some(&acl.to_disk()), inode.ino.0)?))

@@ -1,8 +1,8 @@
 //! The byte string that holds an inode's attributes.
+use super::Xattrs;
 use crate::error::{Error, Result};
 use crate::files::Inode;
 use crate::gate::Op;
-use crate::names::Names;
 use crate::nodes::NodeFrame;
 use segno_format::inode::{Inline, RawInode};
 use segno_format::node::XATTR_NODE_OFFSET;
@@ -20,9 +20,9 @@ pub(super) fn value_max(inline: usize) -> usize {
     inline + XATTR_NODE_BYTES - HEADER_BYTES - ENTRY_BYTES
 }
 
-impl Names {
+impl Xattrs {
     /// The inline part of the area in the inode's block; empty without inline attributes.
-    pub(super) fn inline_attrs(&self, inode: &Inode) -> Result<Range<usize>> {
+    pub(super) fn inline_range(&self, inode: &Inode) -> Result<Range<usize>> {
         let layout = inode.layout(self.base.features)?;
         let range = layout.xattr_range();
         let inline = inode.get(|i| i.inline().contains(Inline::XATTR));
@@ -30,18 +30,18 @@ impl Names {
     }
 
     /// All attributes. The caller holds the inode's lock, shared or exclusive.
-    pub fn load_attrs(&self, inode: &Inode) -> Result<Vec<u8>> {
-        let range = self.inline_attrs(inode)?;
+    pub fn load(&self, inode: &Inode) -> Result<Vec<u8>> {
+        let range = self.inline_range(inode)?;
         let block = inode.frame.snapshot();
         let mut area = block.0.get(range).unwrap_or_default().to_vec();
-        if let Some(node) = self.xattr_node(inode)? {
+        if let Some(node) = self.node(inode)? {
             let block = node.snapshot();
             area.extend_from_slice(block.0.get(..XATTR_NODE_BYTES).unwrap_or_default());
         }
         Ok(area)
     }
 
-    pub fn xattr_node(&self, inode: &Inode) -> Result<Option<Arc<NodeFrame>>> {
+    pub fn node(&self, inode: &Inode) -> Result<Option<Arc<NodeFrame>>> {
         let nid = Nid(inode.get(|i| i.i_xattr_nid.get()));
         if nid == Nid::NONE {
             return Ok(None);
@@ -58,19 +58,19 @@ impl Names {
     }
 
     /// Replaces all attributes; nothing changes on failure.
-    pub fn store_attrs(&self, op: &Op<'_>, inode: &Inode, area: &[u8]) -> Result<()> {
-        let range = self.inline_attrs(inode)?;
+    pub fn store(&self, op: &Op<'_>, inode: &Inode, area: &[u8]) -> Result<()> {
+        let range = self.inline_range(inode)?;
         if area.len() > range.len() + XATTR_NODE_BYTES {
             return Err(Error::XattrTooBig);
         }
-        let old = if op.journal_epoch() == 0 { None } else { Some(self.load_attrs(inode)?) };
+        let old = if op.journal_epoch() == 0 { None } else { Some(self.load(inode)?) };
         let (inline, rest) = area.split_at(area.len().min(range.len()));
         if rest.is_empty() {
-            self.free_xattr_node(op, inode)?;
+            self.free_node(op, inode)?;
         } else {
-            let node = match self.xattr_node(inode)? {
+            let node = match self.node(inode)? {
                 Some(node) => node,
-                None => self.make_xattr_node(op, inode)?,
+                None => self.make_node(op, inode)?,
             };
             self.nodes.cache.modify(op, &node, |b| fill(b.0.get_mut(..XATTR_NODE_BYTES), rest));
         }
@@ -81,7 +81,7 @@ impl Names {
         Ok(())
     }
 
-    pub fn make_xattr_node(&self, op: &Op<'_>, inode: &Inode) -> Result<Arc<NodeFrame>> {
+    pub fn make_node(&self, op: &Op<'_>, inode: &Inode) -> Result<Arc<NodeFrame>> {
         self.nodes.space.counts.reserve_node(false)?;
         let nid = self
             .nodes
@@ -98,8 +98,8 @@ impl Names {
     }
 
     /// Frees the xattr node, if there is one.
-    pub fn free_xattr_node(&self, op: &Op<'_>, inode: &Inode) -> Result<()> {
-        let Some(node) = self.xattr_node(inode)? else { return Ok(()) };
+    pub fn free_node(&self, op: &Op<'_>, inode: &Inode) -> Result<()> {
+        let Some(node) = self.node(inode)? else { return Ok(()) };
         self.nodes.free_node(op, node.nid, inode.ino)?;
         self.nodes.cache.modify(op, &inode.frame, |block| {
             let i: &mut RawInode = block.view_mut();

@@ -10,3 +10,21 @@ mod ops;
 
 pub use acl::Acl;
 pub use acl_ops::Inherited;
+
+use crate::base::Base;
+use crate::files::Files;
+use crate::nodes::Nodes;
+use std::sync::Arc;
+
+/// Extended attributes of inodes.
+pub struct Xattrs {
+    base: Arc<Base>,
+    nodes: Arc<Nodes>,
+    files: Arc<Files>,
+}
+
+impl Xattrs {
+    pub fn new(files: Arc<Files>) -> Self {
+        Self { base: files.base.clone(), nodes: files.nodes.clone(), files }
+    }
+}

@@ -1,11 +1,11 @@
 //! getxattr(2), setxattr(2), listxattr(2), removexattr(2).
+use super::Xattrs;
 use super::acl::Acl;
 use super::area::value_max;
 use super::name;
 use crate::error::{Error, Result};
 use crate::files::Inode;
 use crate::gate::Op;
-use crate::names::Names;
 use crate::names::set_ctime;
 use crate::nodes::Change;
 use crate::types::XattrMode;
@@ -16,9 +16,9 @@ use segno_format::xattr::{find, index, iter, updated};
 /// Bits that users may change through `system.advise`.
 const ADVISE_SETTABLE: Advise = Advise::COLD.union(Advise::HOT);
 
-impl Names {
+impl Xattrs {
     /// The value of an attribute.
-    pub fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+    pub fn get(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
         let (index, rest) = name::parse(name, &self.base.opts)?;
         let inode = self.files.inode(ino)?;
         let _lock = inode.lock.read();
@@ -28,7 +28,7 @@ impl Names {
                 self.acl(&inode, index)?.map(|a| a.to_user()).ok_or(Error::NoData)
             }
             _ => {
-                let area = self.load_attrs(&inode)?;
+                let area = self.load(&inode)?;
                 let found =
                     self.base.health.record_damage(find(&area, index, rest, ino.0).map_err(Error::from))?;
                 found.map(<[u8]>::to_vec).ok_or(Error::NoData)
@@ -37,11 +37,11 @@ impl Names {
     }
 
     /// The names of all attributes, each followed by a NUL.
-    pub fn listxattr(&self, ino: Ino) -> Result<Vec<u8>> {
+    pub fn list(&self, ino: Ino) -> Result<Vec<u8>> {
         let inode = self.files.inode(ino)?;
         let _lock = inode.lock.read();
         let mut out = Vec::new();
-        for e in iter(&self.load_attrs(&inode)?, ino.0) {
+        for e in iter(&self.load(&inode)?, ino.0) {
             let e = self.base.health.record_damage(e.map_err(Error::from))?;
             if let Some(full) = name::full(e.index, e.name, &self.base.opts) {
                 out.extend_from_slice(&full);
@@ -52,16 +52,16 @@ impl Names {
     }
 
     /// Sets an attribute.
-    pub fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
-        self.change_xattr(ino, name, Some(value), mode)
+    pub fn set(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
+        self.change(ino, name, Some(value), mode)
     }
 
     /// Removes an attribute.
-    pub fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
-        self.change_xattr(ino, name, None, XattrMode::Replace)
+    pub fn remove(&self, ino: Ino, name: &[u8]) -> Result<()> {
+        self.change(ino, name, None, XattrMode::Replace)
     }
 
-    fn change_xattr(&self, ino: Ino, name: &[u8], value: Option<&[u8]>, mode: XattrMode) -> Result<()> {
+    fn change(&self, ino: Ino, name: &[u8], value: Option<&[u8]>, mode: XattrMode) -> Result<()> {
         let (index, rest) = name::parse(name, &self.base.opts)?;
         let inode = self.files.inode(ino)?;
         let _lock = inode.lock.write();
@@ -89,10 +89,10 @@ impl Names {
         value: Option<&[u8]>,
         mode: XattrMode,
     ) -> Result<()> {
-        if value.is_some_and(|v| v.len() > self.inline_attrs(inode).map_or(0, |r| value_max(r.len()))) {
+        if value.is_some_and(|v| v.len() > self.inline_range(inode).map_or(0, |r| value_max(r.len()))) {
             return Err(Error::XattrTooBig);
         }
-        let area = self.load_attrs(inode)?;
+        let area = self.load(inode)?;
         match (mode, find(&area, index, name, inode.ino.0)?) {
             (XattrMode::Create, Some(_)) => return Err(Error::Exists),
             (XattrMode::Replace, None) => return Err(Error::NoData),
@@ -100,7 +100,7 @@ impl Names {
         }
         let area = updated(&area, index, name, value, inode.ino.0)?;
         let op = self.nodes.gate.enter();
-        self.store_attrs(&op, inode, &area)?;
+        self.store(&op, inode, &area)?;
         self.attrs_changed(&op, inode);
         Ok(())
     }
@@ -108,7 +108,7 @@ impl Names {
     fn change_acl(&self, inode: &Inode, index: u8, value: Option<&[u8]>) -> Result<()> {
         let acl = Acl::from_user(value.unwrap_or_default())?;
         self.check_acl_target(inode, index, acl.as_ref())?;
-        let area = self.load_attrs(inode)?;
+        let area = self.load(inode)?;
         let op = self.nodes.gate.enter();
         self.set_acl(&op, inode, index, acl.as_ref(), &area)?;
         self.attrs_changed(&op, inode);

@@ -58,10 +58,10 @@ impl Recovery<'_> {
                 Record::XattrDel { index, name } => (*index, name, None),
                 _ => continue,
             };
-            let before = area.take().map_or_else(|| self.names.load_attrs(inode), Ok)?;
+            let before = area.take().map_or_else(|| self.names.xattrs.load(inode), Ok)?;
             area = Some(updated(&before, index, name, value, inode.ino.0)?);
         }
-        area.map_or(Ok(()), |area| self.names.store_attrs(op, inode, &area))
+        area.map_or(Ok(()), |area| self.names.xattrs.store(op, inode, &area))
     }
 }
 

@@ -99,7 +99,7 @@ impl Recovery<'_> {
             Record::DentrySet { old, new, file_type, hash, name, .. } => {
                 self.replay_name_set(op, inode, (name, *hash), *old, (*new, *file_type))
             }
-            Record::DotDot { parent } => self.names.dir_set_parent(op, inode, *parent),
+            Record::DotDot { parent } => self.names.dirs.set_parent(op, inode, *parent),
             Record::Map(map) => self.replay_map(op, inode, map),
             Record::Packed(map) => self.replay_clusters(op, inode, map),
             Record::Compression(how) => self.replay_compression(op, inode, *how),

@@ -33,7 +33,7 @@ impl Recovery<'_> {
         let Probe::Missing(room) = self.dir_probe_in(dir, &name)? else {
             return Err(misfit(dir.ino, "a new name exists already", ino.0.into()));
         };
-        self.names.dir_insert_at(op, dir, &name, room, ino, kind(ino, file_type)?)?;
+        self.names.dirs.insert_at(op, dir, &name, room, ino, kind(ino, file_type)?)?;
         self.place_logged(op, dir, ino, logged.0)
     }
 
@@ -45,7 +45,7 @@ impl Recovery<'_> {
         ino: Ino,
     ) -> Result<()> {
         let found = self.logged_entry(dir, logged, ino)?;
-        self.names.dir_remove_found(op, dir, &found)
+        self.names.dirs.remove(op, dir, &found)
     }
 
     pub(super) fn replay_name_set(
@@ -57,7 +57,7 @@ impl Recovery<'_> {
         (new, file_type): (Ino, u8),
     ) -> Result<()> {
         let found = self.logged_entry(dir, logged, old)?;
-        self.names.dir_retarget_found(op, dir, &found, new, kind(new, file_type)?)?;
+        self.names.dirs.retarget(op, dir, &found, new, kind(new, file_type)?)?;
         self.place_logged(op, dir, new, logged.0)
     }
 
@@ -65,7 +65,7 @@ impl Recovery<'_> {
         if !dir.is_dir() {
             return Err(misfit(dir.ino, "a name in an inode that is no directory", 0));
         }
-        self.names.dir_probe(dir, name)
+        self.names.dirs.probe(dir, name)
     }
 
     fn logged_entry(&self, dir: &Arc<Inode>, logged: Logged<'_>, ino: Ino) -> Result<Found> {

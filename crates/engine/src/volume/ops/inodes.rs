@@ -86,24 +86,24 @@ impl Volume {
     /// The value of an attribute.
     pub fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
         self.admission.admit_read();
-        self.names.getxattr(ino, name)
+        self.names.xattrs.get(ino, name)
     }
 
     /// The names of all attributes, each followed by a NUL.
     pub fn listxattr(&self, ino: Ino) -> Result<Vec<u8>> {
         self.admission.admit_read();
-        self.names.listxattr(ino)
+        self.names.xattrs.list(ino)
     }
 
     /// Sets an attribute.
     pub fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
         self.admission.admit_change()?;
-        self.names.setxattr(ino, name, value, mode)
+        self.names.xattrs.set(ino, name, value, mode)
     }
 
     /// Removes an attribute.
     pub fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
         self.admission.admit_change()?;
-        self.names.removexattr(ino, name)
+        self.names.xattrs.remove(ino, name)
     }
 }

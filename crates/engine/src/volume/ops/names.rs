@@ -17,7 +17,7 @@ impl Volume {
     /// removed.
     pub fn readdir(&self, dir: Ino, pos: u64, each: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
         self.admission.admit_read();
-        self.names.readdir(dir, pos, each)
+        self.names.dirs.readdir(dir, pos, each)
     }
 
     /// Creates a regular file, device, FIFO or socket, by the format bits of `mode`; none mean a regular file.

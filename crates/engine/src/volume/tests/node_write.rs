@@ -44,7 +44,7 @@ fn a_node_freed_during_its_write_stays_freed() {
 fn a_node_freed_during_cleaning_stays_freed() {
     let (dev, v, ino) = with_file();
     let inode = v.files.inode(ino).unwrap();
-    let frame = v.names.make_xattr_node(&v.nodes.gate.enter(), &inode).unwrap();
+    let frame = v.names.xattrs.make_node(&v.nodes.gate.enter(), &inode).unwrap();
     v.sync().unwrap();
     std::thread::scope(|s| {
         let op = v.nodes.gate.enter();
