@@ -79,11 +79,6 @@ impl Files {
         self.mark_dirty(inode);
         Ok(())
     }
-
-    /// Punches a hole of one block.
-    pub fn free_block(&self, op: &Op<'_>, inode: &Arc<Inode>, fblk: u64) -> Result<()> {
-        self.free_range(op, inode, fblk..fblk.saturating_add(1))
-    }
 }
 
 /// Error for a block that the index names but whose SIT bit is clear.

@@ -41,7 +41,7 @@ impl Files {
         }
         let step = at..step_end(at).min(bytes.end.div_ceil(SIZE));
         self.convert_inline(&self.nodes.gate.enter(), &inode)?;
-        let _excluded = self.exclude_flush(&inode);
+        let _excluded = inode.exclude_flush();
         let zeroed = if how.zero { self.zero_packed_edges(&inode, bytes)? } else { bytes.clone() };
         let op = self.nodes.gate.enter();
         let (reached, stopped) = self.reserve_step(&op, &inode, step, &zeroed, how);
@@ -131,7 +131,7 @@ impl Files {
             return Ok(());
         }
         inode.pages.lock().drop_range(whole.clone(), &self.base.mem);
-        self.dissolve_clusters(op, inode, whole.clone())?;
+        self.packed.dissolve_all(op, inode, whole.clone())?;
         let slots = span.slots(&whole);
         let addrs = self.nodes.slot_addrs(&span.frame, slots.clone())?;
         let freed: Vec<BlockAddr> = addrs.into_iter().filter(|a| a.is_real()).collect();
@@ -167,7 +167,7 @@ impl Files {
             return Ok(());
         }
         self.convert_inline(&self.nodes.gate.enter(), &inode)?;
-        let _excluded = self.exclude_flush(&inode);
+        let _excluded = inode.exclude_flush();
         let bytes = self.zero_packed_edges(&inode, &bytes)?;
         {
             let op = self.nodes.gate.enter();

@@ -25,12 +25,12 @@ impl<'a> Locked<'a> {
     }
 }
 
-impl Files {
-    /// Room for the dirty pages of a file. The caller holds its lock.
-    pub fn request_for_dirty(&self, inode: &Inode) -> Request {
-        Request::batch(inode.pages.lock().dirty())
-    }
+/// Room for the dirty pages of a file. The caller holds its lock.
+pub fn request_for_dirty(inode: &Inode) -> Request {
+    Request::batch(inode.pages.lock().dirty())
+}
 
+impl Files {
     /// Room for changing the slots of a range, with a copy of each block in `copied`. The caller holds the file's lock.
     pub(super) fn request_for_copies(
         &self,

@@ -34,11 +34,14 @@ mod write;
 pub use access::check_readable;
 pub use batch::{Batch, FlushReason, Route};
 pub use cluster_readahead::ReadaheadClusters;
-pub use compress::{Parameters, check_compressed, cluster_blocks};
+pub use compress::{
+    PackedClusters, Parameters, check_compressed, check_release, cluster_blocks, saved_blocks,
+};
 pub use fallocate::Reserve;
 pub use inode::{Inode, InodeCache, sanity};
-pub use locked::Locked;
+pub use locked::{Locked, request_for_dirty};
 pub use page::{DirtyAccount, PageMap};
+pub use seek::BlockKind;
 pub use sequence::{Choice, IDLE, PROMOTE, Sequence};
 pub use sync_turn::SyncTurns;
 pub use tags::Tags;
@@ -64,6 +67,7 @@ pub struct Files {
     pub space: Arc<Space>,
     pub nodes: Arc<Nodes>,
     pub inodes: InodeCache,
+    pub packed: PackedClusters,
     clusters: ReadaheadClusters,
     dirty: Arc<dyn DirtyFiles>,
 }
@@ -71,7 +75,8 @@ pub struct Files {
 impl Files {
     pub fn new(base: Arc<Base>, space: Arc<Space>, nodes: Arc<Nodes>, dirty: Arc<dyn DirtyFiles>) -> Self {
         let inodes = InodeCache::new(base.mem.clone());
-        Self { base, space, nodes, inodes, clusters: ReadaheadClusters::default(), dirty }
+        let packed = PackedClusters::new(base.clone(), space.clone(), nodes.clone());
+        Self { base, space, nodes, inodes, packed, clusters: ReadaheadClusters::default(), dirty }
     }
 
     /// The inode, for an operation.

@@ -4,7 +4,6 @@ use super::Inode;
 use super::access::check_readable;
 use super::block::unused_block;
 use crate::error::{Error, Result};
-use crate::nodes::Place;
 use segno_format::inode::RawInode;
 use segno_format::{BLOCK_SIZE, Block, BlockAddr, Corrupt, Ino, Structure};
 use std::ops::Range;
@@ -100,7 +99,7 @@ impl Files {
         loop {
             // Pages before slots: a page that a flush drops after this line is either in `pages` or has an address.
             let pages = inode.pages.lock().cached_in(blocks.clone());
-            let addrs = self.map_blocks(inode, blocks.clone())?;
+            let addrs = self.nodes.map_blocks(&inode.frame, blocks.clone())?;
             if self.read_mapped(inode, blocks.clone(), pages, &addrs, window)? {
                 return Ok(());
             }
@@ -122,32 +121,11 @@ impl Files {
         }
         let done = self.read_sources(&sources, blocks.start, window);
         // A block that moved meanwhile may have been read after its old address was reused.
-        if self.map_blocks(inode, blocks.clone())? != addrs {
+        if self.nodes.map_blocks(&inode.frame, blocks.clone())? != addrs {
             return Ok(false);
         }
         done?;
         self.check_all_in_use(addrs, inode, &blocks).map(|()| true)
-    }
-
-    /// The address of each file block; `NULL` where the node does not exist.
-    pub fn map_blocks(&self, inode: &Inode, blocks: Range<u64>) -> Result<Vec<BlockAddr>> {
-        let mut addrs = Vec::with_capacity(blocks.end.saturating_sub(blocks.start) as usize);
-        let mut at = blocks.start;
-        while at < blocks.end {
-            at = match self.nodes.find_span(&inode.frame, at)? {
-                Place::Missing { next } => {
-                    let next = next.min(blocks.end);
-                    addrs.extend((at..next).map(|_| BlockAddr::NULL));
-                    next
-                }
-                Place::Span(span) => {
-                    let next = span.blocks.end.min(blocks.end);
-                    addrs.extend(self.nodes.slot_addrs(&span.frame, span.slots(&(at..next)))?);
-                    next
-                }
-            };
-        }
-        Ok(addrs)
     }
 
     /// Checks that blocks named by the index are valid.
@@ -160,7 +138,7 @@ impl Files {
         match self.space.first_unused(addrs) {
             None => Ok(()),
             // Moved and freed between the two checks.
-            Some(_) if self.map_blocks(inode, blocks.clone())? != addrs => Ok(()),
+            Some(_) if self.nodes.map_blocks(&inode.frame, blocks.clone())? != addrs => Ok(()),
             Some(addr) => Err(unused_block(addr).into()),
         }
     }

@@ -13,7 +13,7 @@ const SIZE: u64 = BLOCK_SIZE as u64;
 
 /// Classification of a block for lseek(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum BlockKind {
+pub enum BlockKind {
     Data,
     Hole,
     /// Reserved and not written: F2FS reports neither data nor a hole.
@@ -21,17 +21,8 @@ enum BlockKind {
 }
 
 impl Files {
-    /// Offset of the first data byte at or after `offset`.
-    pub fn seek_data(&self, ino: Ino, offset: u64) -> Result<u64> {
-        self.seek(ino, offset, BlockKind::Data)
-    }
-
-    /// Offset of the first hole byte at or after `offset`; the end of the file counts as a hole.
-    pub fn seek_hole(&self, ino: Ino, offset: u64) -> Result<u64> {
-        self.seek(ino, offset, BlockKind::Hole)
-    }
-
-    fn seek(&self, ino: Ino, offset: u64, wanted: BlockKind) -> Result<u64> {
+    /// Offset of the first byte of a kind at or after `offset`; the end of the file counts as a hole.
+    pub fn seek(&self, ino: Ino, offset: u64, wanted: BlockKind) -> Result<u64> {
         let inode = self.inode(ino)?;
         let _shared = inode.lock.read();
         if inode.is_gone() {

@@ -340,7 +340,8 @@ impl Files {
         if moved.is_empty() {
             return Ok(new);
         }
-        let sources = self.map_blocks(inode, shift.source_of(moved.start)..shift.source_of(moved.end))?;
+        let sources =
+            self.nodes.map_blocks(&inode.frame, shift.source_of(moved.start)..shift.source_of(moved.end))?;
         let skipped = moved.start.saturating_sub(targets.start) as usize;
         for ((slot, target), source) in new.iter_mut().skip(skipped).zip(moved).zip(sources) {
             *slot = if source.is_real() { copies.get(target).unwrap_or_default() } else { source };

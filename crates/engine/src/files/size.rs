@@ -14,7 +14,7 @@ const SIZE: u64 = BLOCK_SIZE as u64;
 
 impl Files {
     /// Truncates or extends a regular file. The caller holds the inode's lock exclusively and excludes flushes
-    /// ([`Files::exclude_flush`]). Everything happens within `op`, so a checkpoint has all of it or nothing.
+    /// ([`Inode::exclude_flush`]). Everything happens within `op`, so a checkpoint has all of it or nothing.
     pub fn set_size(&self, op: &Op<'_>, inode: &Arc<Inode>, size: u64) -> Result<()> {
         check_changeable(inode)?;
         check_not_append_only(inode)?;

@@ -79,7 +79,7 @@ impl Files {
         let bytes = offset..offset.saturating_add(data.len() as u64);
         let opened = self.load_partial(inode, &bytes)?;
         let edges = self.load_edges(inode, &bytes, old_size, &opened)?;
-        let _excluded = if offset > old_size { self.exclude_flush(inode) } else { None };
+        let _excluded = if offset > old_size { inode.exclude_flush() } else { None };
         let op = self.nodes.gate.enter();
         if offset > old_size && old_size / SIZE < blocks.start {
             self.zero_tail(&op, inode, old_size)?;

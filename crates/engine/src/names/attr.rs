@@ -87,7 +87,7 @@ impl Names {
             _ => None,
         };
         let now = if inode.get(RawInode::is_reg) { self.base.content_time() } else { Some(self.base.now()) };
-        let _excluded = set.size.and_then(|_| self.files.exclude_flush(&inode));
+        let _excluded = set.size.and_then(|_| inode.exclude_flush());
         let op = self.nodes.gate.enter();
         if let Some(size) = set.size {
             self.files.set_size(&op, &inode, size)?;

@@ -1,6 +1,6 @@
 //! The slots of an inode or a direct node.
 use super::Nodes;
-use super::{NodeFrame, Span};
+use super::{NodeFrame, Place, Span};
 use crate::error::{Error, Result};
 use crate::gate::Op;
 use crate::health::invariant;
@@ -13,6 +13,27 @@ use zerocopy::FromBytes;
 use zerocopy::little_endian::U32;
 
 impl Nodes {
+    /// The address of each file block; `NULL` where the node does not exist.
+    pub fn map_blocks(&self, inode: &Arc<NodeFrame>, blocks: Range<u64>) -> Result<Vec<BlockAddr>> {
+        let mut addrs = Vec::with_capacity(blocks.end.saturating_sub(blocks.start) as usize);
+        let mut at = blocks.start;
+        while at < blocks.end {
+            at = match self.find_span(inode, at)? {
+                Place::Missing { next } => {
+                    let next = next.min(blocks.end);
+                    addrs.extend((at..next).map(|_| BlockAddr::NULL));
+                    next
+                }
+                Place::Span(span) => {
+                    let next = span.blocks.end.min(blocks.end);
+                    addrs.extend(self.slot_addrs(&span.frame, span.slots(&(at..next)))?);
+                    next
+                }
+            };
+        }
+        Ok(addrs)
+    }
+
     /// The address in a slot of the inode or of a direct node: a marker, or a main-area address.
     pub fn slot_addr(&self, frame: &NodeFrame, slot: u32) -> Result<BlockAddr> {
         refuse_damaged(frame)?;

@@ -1,7 +1,7 @@
 //! Operations that write blocks with the lock of a file held, where no cleaning is possible. Their room is promised before.
 use super::Writeback;
 use crate::error::{Error, Result};
-use crate::files::{FlushReason, Inode, Locked};
+use crate::files::{FlushReason, Inode, Locked, request_for_dirty};
 use crate::nodes::Grant;
 use segno_clean::need::{self, Request};
 use std::ops::Range;
@@ -15,7 +15,7 @@ impl Writeback {
         inode: &'a Arc<Inode>,
         check: impl Fn(&Inode) -> Result<()>,
     ) -> Result<Locked<'a>> {
-        let request = |inode: &Arc<Inode>| check(inode).map(|()| self.files.request_for_dirty(inode));
+        let request = |inode: &Arc<Inode>| check(inode).map(|()| request_for_dirty(inode));
         self.lock_granted(inode, 0, request, |request| self.grant(request))
     }
 

@@ -60,7 +60,7 @@ impl Files {
             }
             at = cluster.end;
             let complete = dirty.len() as u64 == len;
-            let packed = self.is_packed_at(inode, index)?;
+            let packed = self.packed.is_packed(inode, index)?;
             invariant!(self.base.health, complete || !packed, "a packed cluster is dirty in part");
             let changes_form = packed || (complete && packs && cluster.end <= end);
             let part = batch.parts.get_mut(if changes_form { whole } else { whole + 1 });

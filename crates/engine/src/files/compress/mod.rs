@@ -7,7 +7,7 @@
 //!   (`open`), and reads take it from its pages or unpack it (`read`).
 //! * Only a flush changes its form, and it changes all S slots inside one hold of their node (`flush`). What was written
 //!   before is published only if none of the S pages was dropped meanwhile.
-//! * Operations that drop a part of its pages exclude flushes (`Files::exclude_flush`), since a flush may be about to pack it.
+//! * Operations that drop a part of its pages exclude flushes (`Inode::exclude_flush`), since a flush may be about to pack it.
 mod flush;
 mod open;
 mod parameters;
@@ -18,7 +18,8 @@ mod space;
 pub use flush::Cluster;
 pub use open::Opened;
 pub use parameters::Parameters;
-pub use space::check_compressed;
+pub use publish::PackedClusters;
+pub use space::{check_compressed, check_release, saved_blocks};
 
 use super::Inode;
 use crate::error::Error;

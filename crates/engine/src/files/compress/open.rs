@@ -48,13 +48,15 @@ fn partial(bytes: &Range<u64>, len: u64) -> Vec<u64> {
     clusters
 }
 
-impl Files {
+impl Inode {
     /// Keeps flushes of a compressed file away, until the result is dropped: a flush changes the form of whole clusters. The
     /// caller holds the inode's lock and has not entered the gate.
-    pub fn exclude_flush<'a>(&self, inode: &'a Inode) -> Option<MutexGuard<'a, (), { rank::FLUSH }>> {
-        inode.get(RawInode::is_compressed).then(|| inode.flush.lock())
+    pub fn exclude_flush(&self) -> Option<MutexGuard<'_, (), { rank::FLUSH }>> {
+        self.get(RawInode::is_compressed).then(|| self.flush.lock())
     }
+}
 
+impl Files {
     /// The content of a packed cluster; `None` if it is plain. The caller holds the inode's lock exclusively.
     pub(super) fn load_cluster(&self, inode: &Arc<Inode>, first: u64) -> Result<Option<Opened>> {
         let mut bytes = Vec::new();
@@ -68,7 +70,7 @@ impl Files {
             }
         };
         // A change must find a reservation for each block, whatever is on the device.
-        if self.map_blocks(inode, cluster.clone())?.contains(&BlockAddr::NULL) {
+        if self.nodes.map_blocks(&inode.frame, cluster.clone())?.contains(&BlockAddr::NULL) {
             return Err(bad_cluster(inode, "slots of a packed cluster are empty", 0, 1));
         }
         Ok(Some(Opened { first: cluster.start, blocks }))
@@ -107,7 +109,7 @@ impl Files {
             let mut pages = inode.pages.lock();
             let mut packed = Vec::new();
             for first in partial(bytes, len) {
-                if self.is_packed_at(inode, first)? {
+                if self.packed.is_packed(inode, first)? {
                     packed.push(first);
                 }
             }

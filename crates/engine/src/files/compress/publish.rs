@@ -1,13 +1,15 @@
 //! Publishing: all slots of a cluster change in one step.
 use super::flush::Cluster;
 use super::{cluster_blocks, cluster_of, saved};
+use crate::base::Base;
 use crate::error::Result;
 use crate::files::batch::{Outgoing, Part};
 use crate::files::{Files, Inode, PageMap};
 use crate::gate::Op;
 use crate::health::invariant;
-use crate::nodes::NodeFrame;
+use crate::nodes::{NodeFrame, Nodes};
 use crate::record::Mapped;
+use crate::space::Space;
 use segno_format::inode::RawInode;
 use segno_format::{BLOCK_SIZE, BlockAddr};
 use std::sync::Arc;
@@ -43,8 +45,8 @@ impl Files {
             if alive {
                 let frame = self.base.health.present(own.first(), "a cluster without blocks")?;
                 let slots = slots_after(cluster, own, &pages, blocks.clone().count());
-                self.switch_cluster(op, &frame.frame, first_slot(cluster, frame), &slots, &mut change)?;
-                self.note_cluster(op, inode, cluster, own, &slots);
+                self.packed.switch(op, &frame.frame, first_slot(cluster, frame), &slots, &mut change)?;
+                self.packed.note(op, inode, cluster, own, &slots);
             } else {
                 let dropped: Vec<BlockAddr> = own.iter().map(|p| p.addr).collect();
                 self.space.abandon(&dropped);
@@ -54,11 +56,33 @@ impl Files {
         }
         self.nodes.forget_extent(op, &inode.frame);
         self.publish_size(op, inode, &pages, pages.covered);
-        self.finish_change(op, inode, &change)
+        self.packed.finish(op, inode, &change)
+    }
+}
+
+/// Slots of compressed files: every change replaces those of whole clusters.
+pub struct PackedClusters {
+    pub(super) base: Arc<Base>,
+    pub(super) space: Arc<Space>,
+    pub(super) nodes: Arc<Nodes>,
+}
+
+impl PackedClusters {
+    pub fn new(base: Arc<Base>, space: Arc<Space>, nodes: Arc<Nodes>) -> Self {
+        Self { base, space, nodes }
+    }
+
+    /// Whether the cluster of a file block is packed. Stays true or false while the caller excludes flushes.
+    pub fn is_packed(&self, inode: &Inode, block: u64) -> Result<bool> {
+        if !inode.get(RawInode::is_compressed) {
+            return Ok(false);
+        }
+        let first = cluster_of(block, cluster_blocks(inode)).start;
+        Ok(self.nodes.map_blocks(&inode.frame, first..first + 1)?.contains(&BlockAddr::COMPRESS))
     }
 
     /// Replaces all slots of a cluster.
-    fn switch_cluster(
+    fn switch(
         &self,
         op: &Op<'_>,
         frame: &Arc<NodeFrame>,
@@ -84,7 +108,7 @@ impl Files {
     }
 
     /// Updates counters, and publishes and frees blocks.
-    fn finish_change(&self, op: &Op<'_>, inode: &Inode, change: &Change) -> Result<()> {
+    fn finish(&self, op: &Op<'_>, inode: &Inode, change: &Change) -> Result<()> {
         if change.saved != 0 {
             self.add_saved(op, inode, change.saved);
         }
@@ -105,14 +129,7 @@ impl Files {
         });
     }
 
-    fn note_cluster(
-        &self,
-        op: &Op<'_>,
-        inode: &Inode,
-        cluster: &Cluster,
-        own: &[Outgoing],
-        slots: &[BlockAddr],
-    ) {
+    fn note(&self, op: &Op<'_>, inode: &Inode, cluster: &Cluster, own: &[Outgoing], slots: &[BlockAddr]) {
         let mapped = own.iter().map(|p| Mapped { page: p.index, addr: p.addr, crc: p.crc });
         if cluster.packed {
             return self.nodes.notes.packed(op, inode.ino, mapped);
@@ -126,7 +143,7 @@ impl Files {
     }
 
     /// Makes a cluster packed, with its stored blocks at addresses that a journal names. The blocks are not in use yet.
-    pub fn replay_packed(&self, op: &Op<'_>, inode: &Inode, first: u64, stored: &[BlockAddr]) -> Result<()> {
+    pub fn replay(&self, op: &Op<'_>, inode: &Inode, first: u64, stored: &[BlockAddr]) -> Result<()> {
         let blocks = cluster_of(first, cluster_blocks(inode));
         let span = self.nodes.span_for_write(op, &inode.frame, first)?;
         self.nodes.reserve_slots(op, &inode.frame, &span, blocks.clone())?;
@@ -139,13 +156,13 @@ impl Files {
         }
         slots.iter_mut().take(1).for_each(|a| *a = BlockAddr::COMPRESS);
         let mut change = Change::default();
-        self.switch_cluster(op, &span.frame, span.slot(first), &slots, &mut change)?;
+        self.switch(op, &span.frame, span.slot(first), &slots, &mut change)?;
         change.new.clear();
-        self.finish_change(op, inode, &change)
+        self.finish(op, inode, &change)
     }
 
     /// Makes packed clusters in a range plain, without content. Their pages were dropped.
-    pub(in crate::files) fn dissolve_clusters(
+    pub(in crate::files) fn dissolve_all(
         &self,
         op: &Op<'_>,
         inode: &Inode,
@@ -153,8 +170,8 @@ impl Files {
     ) -> Result<()> {
         if inode.get(RawInode::is_compressed) {
             for first in blocks.clone().filter(|b| b.is_multiple_of(cluster_blocks(inode))) {
-                if self.is_packed_at(inode, first)? {
-                    self.dissolve_cluster(op, inode, first)?;
+                if self.is_packed(inode, first)? {
+                    self.dissolve(op, inode, first)?;
                 }
             }
         }
@@ -162,13 +179,13 @@ impl Files {
     }
 
     /// Makes a packed cluster plain, without content.
-    pub fn dissolve_cluster(&self, op: &Op<'_>, inode: &Inode, block: u64) -> Result<()> {
+    pub fn dissolve(&self, op: &Op<'_>, inode: &Inode, block: u64) -> Result<()> {
         let blocks = cluster_of(block, cluster_blocks(inode));
         let span = self.nodes.span_for_write(op, &inode.frame, blocks.start)?;
         let slots = vec![BlockAddr::NEW; blocks.clone().count()];
         let mut change = Change::default();
-        self.switch_cluster(op, &span.frame, span.slot(blocks.start), &slots, &mut change)?;
-        self.finish_change(op, inode, &change)
+        self.switch(op, &span.frame, span.slot(blocks.start), &slots, &mut change)?;
+        self.finish(op, inode, &change)
     }
 }
 

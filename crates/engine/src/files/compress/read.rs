@@ -6,7 +6,6 @@ use crate::files::read::Window;
 use crate::files::{Files, Inode};
 use segno_codec::decompress;
 use segno_format::cluster::compressed_data;
-use segno_format::inode::RawInode;
 use segno_format::{BLOCK_SIZE, Block, BlockAddr};
 use std::ops::Range;
 use std::sync::Arc;
@@ -81,7 +80,7 @@ impl Files {
         loop {
             // Pages before slots: a page that a flush drops after this line is either in `pages` or has an address.
             let pages = inode.pages.lock().cached_in(cluster.clone());
-            let addrs = self.map_blocks(inode, cluster.clone())?;
+            let addrs = self.nodes.map_blocks(&inode.frame, cluster.clone())?;
             let Some((&BlockAddr::COMPRESS, slots)) = addrs.split_first() else {
                 return Ok(Content::Plain(pages, addrs));
             };
@@ -92,7 +91,7 @@ impl Files {
             unpacked.resize(len * BLOCK_SIZE, 0);
             let done = self.unpack_blocks(inode, &stored, unpacked);
             // Retries if a block moved while it was read.
-            if self.map_blocks(inode, cluster.clone())? != addrs {
+            if self.nodes.map_blocks(&inode.frame, cluster.clone())? != addrs {
                 continue;
             }
             if let Some(addr) = self.space.first_unused(&stored) {
@@ -119,14 +118,5 @@ impl Files {
         let data = compressed_data(inode.ino.0, blocks.as_bytes(), checksum)?;
         decompress(algorithm, data, plain)
             .map_err(|_| bad_cluster(inode, "data cannot be decompressed", data.len(), plain.len()))
-    }
-
-    /// Whether the cluster of a file block is packed. Stays true or false while the caller excludes flushes.
-    pub fn is_packed_at(&self, inode: &Inode, block: u64) -> Result<bool> {
-        if !inode.get(RawInode::is_compressed) {
-            return Ok(false);
-        }
-        let first = cluster_of(block, super::cluster_blocks(inode)).start;
-        Ok(self.map_blocks(inode, first..first + 1)?.contains(&BlockAddr::COMPRESS))
     }
 }

@@ -1,4 +1,5 @@
 //! Space that compression saves: released to the volume, or reserved again; and rewriting a file in the other form.
+use super::PackedClusters;
 use super::{cluster_blocks, cluster_of, saved};
 use crate::error::{Error, Result};
 use crate::files::access::check_changeable;
@@ -13,27 +14,10 @@ use zerocopy::little_endian::{U32, U64};
 
 const SIZE: u64 = BLOCK_SIZE as u64;
 
-impl Files {
-    /// Blocks that compression saves in a file and that are still reserved.
-    pub fn saved_blocks(&self, inode: &Inode) -> Result<u64> {
-        check_compressed(inode)?;
-        Ok(inode.get(|i| i.extra().i_compr_blocks.get()))
-    }
-
-    /// Checks whether the saved blocks may be released, or reserved again. The caller holds the inode's lock.
-    pub fn check_release(&self, inode: &Inode, release: bool) -> Result<()> {
-        check_changeable(inode)?;
-        check_compressed(inode)?;
-        match (release, is_released(inode)) {
-            (true, true) => Err(Error::Invalid("the saved blocks are released already")),
-            (false, false) => Err(Error::Invalid("the saved blocks are not released")),
-            _ => Ok(()),
-        }
-    }
-
+impl PackedClusters {
     /// Gives the blocks that compression saves to the volume; the file cannot be changed until they are reserved again. Returns
     /// their number. The caller holds the inode's lock exclusively, and no page is dirty.
-    pub fn release_saved(&self, op: &Op<'_>, inode: &Arc<Inode>) -> Result<u64> {
+    pub fn release(&self, op: &Op<'_>, inode: &Arc<Inode>) -> Result<u64> {
         let clusters = self.packed_clusters(inode)?;
         let count: u64 = clusters.iter().map(|c| c.saved).sum();
         if count == 0 {
@@ -47,7 +31,7 @@ impl Files {
     }
 
     /// Reserves the blocks that compression saves, so that the file can be changed; all or none. Returns their number.
-    pub fn reserve_saved(&self, op: &Op<'_>, inode: &Arc<Inode>) -> Result<u64> {
+    pub fn reserve(&self, op: &Op<'_>, inode: &Arc<Inode>) -> Result<u64> {
         let clusters = self.packed_clusters(inode)?;
         let count: u64 = clusters.iter().map(|c| c.saved).sum();
         self.space.counts.reserve_blocks(count)?;
@@ -110,7 +94,9 @@ impl Files {
         }
         Ok(())
     }
+}
 
+impl Files {
     /// Makes the clusters of one form dirty, from a block on, so that the next flush writes them in the other: about `budget` pages.
     /// Returns the block to continue at. The caller holds no lock.
     pub fn dirty_clusters(
@@ -126,7 +112,7 @@ impl Files {
         if is_released(inode) {
             return Err(Error::Invalid("the blocks that compression saved were released"));
         }
-        let _excluded = self.exclude_flush(inode);
+        let _excluded = inode.exclude_flush();
         let len = cluster_blocks(inode);
         let end = inode.size().div_ceil(SIZE);
         let (mut at, mut done) = (from, 0);
@@ -151,7 +137,7 @@ impl Files {
         packed: bool,
         end: u64,
     ) -> Result<bool> {
-        let addrs = self.map_blocks(inode, cluster.clone())?;
+        let addrs = self.nodes.map_blocks(&inode.frame, cluster.clone())?;
         let is_packed = addrs.first() == Some(&BlockAddr::COMPRESS);
         // A cluster with a hole or a reserved block has no data there to compress.
         let sparse = addrs.iter().any(|a| !a.is_real()) || cluster.end > end;
@@ -185,5 +171,22 @@ pub fn check_compressed(inode: &Inode) -> Result<()> {
         Ok(())
     } else {
         Err(Error::Invalid("the file is not compressed"))
+    }
+}
+
+/// Blocks that compression saves in a file and that are still reserved.
+pub fn saved_blocks(inode: &Inode) -> Result<u64> {
+    check_compressed(inode)?;
+    Ok(inode.get(|i| i.extra().i_compr_blocks.get()))
+}
+
+/// Checks whether the saved blocks may be released, or reserved again. The caller holds the inode's lock.
+pub fn check_release(inode: &Inode, release: bool) -> Result<()> {
+    check_changeable(inode)?;
+    check_compressed(inode)?;
+    match (release, is_released(inode)) {
+        (true, true) => Err(Error::Invalid("the saved blocks are released already")),
+        (false, false) => Err(Error::Invalid("the saved blocks are not released")),
+        _ => Ok(()),
     }
 }

@@ -124,7 +124,7 @@ impl Dirs {
         if dir.pages.lock().get(blocks.start).is_some() {
             return Ok(());
         }
-        let addrs = self.files.map_blocks(dir, blocks.clone())?;
+        let addrs = self.nodes.map_blocks(&dir.frame, blocks.clone())?;
         let mut places: Vec<(u64, BlockAddr)> =
             (blocks.start..).zip(addrs.iter().copied()).filter(|(_, a)| *a != BlockAddr::NULL).collect();
         let Some(&(_, first)) = places.first().filter(|(at, a)| *at == blocks.start && a.is_real()) else {
@@ -136,7 +136,8 @@ impl Dirs {
         }
         places.truncate(together);
         let mut read = vec![Block::zeroed(); together];
-        if self.base.dev.read_into(first, &mut read).is_err() || self.files.map_blocks(dir, blocks)? != addrs
+        if self.base.dev.read_into(first, &mut read).is_err()
+            || self.nodes.map_blocks(&dir.frame, blocks)? != addrs
         {
             return Ok(());
         }

@@ -25,7 +25,7 @@ impl Dirs {
             && fblk > 0
             && self.is_alone(dir, fblk, found)?
         {
-            return self.files.free_block(op, dir, fblk);
+            return self.files.free_range(op, dir, fblk..fblk.saturating_add(1));
         }
         self.change_chunk(op, dir, found.location, |shape, area| {
             shape.remove(area, found.slot, found.name_len)

@@ -26,7 +26,7 @@ impl Recovery<'_> {
                 }
             }
         }
-        clusters.iter().try_for_each(|(&first, stored)| self.files.replay_packed(op, inode, first, stored))
+        clusters.iter().try_for_each(|(&first, stored)| self.files.packed.replay(op, inode, first, stored))
     }
 
     pub(super) fn replay_compression(
@@ -61,7 +61,7 @@ impl Recovery<'_> {
 
     pub(super) fn replay_released(&self, op: &Op<'_>, inode: &Arc<Inode>, released: bool) -> Result<()> {
         check_compressed(inode)?;
-        if released { self.files.release_saved(op, inode) } else { self.files.reserve_saved(op, inode) }
+        if released { self.files.packed.release(op, inode) } else { self.files.packed.reserve(op, inode) }
             .map(drop)
     }
 }

@@ -25,8 +25,8 @@ impl Recovery<'_> {
         for run in &map.runs {
             for i in 0..run.count {
                 let page = run.page.saturating_add(i.into());
-                if !map.moved && self.files.is_packed_at(inode, page)? {
-                    self.files.dissolve_cluster(op, inode, page)?;
+                if !map.moved && self.files.packed.is_packed(inode, page)? {
+                    self.files.packed.dissolve(op, inode, page)?;
                 }
                 self.map_block(op, inode, page, run.addr.offset(i))?;
             }

@@ -1,6 +1,6 @@
 //! Requests of programs about compressed files (ioctls of F2FS).
 use crate::error::{Error, Result};
-use crate::files::{Inode, Parameters, check_compressed};
+use crate::files::{Inode, Parameters, check_compressed, check_release, saved_blocks};
 use crate::options::CompressMode;
 use crate::sync::atomic::Ordering;
 use crate::volume::Volume;
@@ -23,17 +23,16 @@ impl Volume {
     pub fn compress_blocks(&self, ino: Ino) -> Result<u64> {
         self.admission.admit_read();
         let inode = self.compressible(ino)?;
-        self.files.saved_blocks(&inode)
+        saved_blocks(&inode)
     }
 
     /// Releases the blocks that compression saves; the file cannot be changed until they are reserved again. Returns their number.
     pub fn release_compress_blocks(&self, ino: Ino) -> Result<u64> {
         self.admission.admit_change()?;
         let inode = self.compressible(ino)?;
-        let mut locked =
-            self.writeback.lock_flushed(&inode, |inode| self.files.check_release(inode, true))?;
+        let mut locked = self.writeback.lock_flushed(&inode, |inode| check_release(inode, true))?;
         self.writeback.flush_locked(&inode, 0..u64::MAX, &mut locked.granted)?;
-        self.files.release_saved(&self.nodes.gate.enter(), &inode)
+        self.files.packed.release(&self.nodes.gate.enter(), &inode)
     }
 
     /// Reserves the blocks that compression saves again, so that the file can be changed. Returns their number.
@@ -41,8 +40,8 @@ impl Volume {
         self.admission.admit_change()?;
         let inode = self.compressible(ino)?;
         let _exclusive = inode.lock.write();
-        self.files.check_release(&inode, false)?;
-        self.files.reserve_saved(&self.nodes.gate.enter(), &inode)
+        check_release(&inode, false)?;
+        self.files.packed.reserve(&self.nodes.gate.enter(), &inode)
     }
 
     /// Algorithm, as inodes store it, and logarithm of the cluster size of a compressed file.

@@ -79,7 +79,7 @@ impl Volume {
             return Ok(0);
         }
         let hole = hole.min(room);
-        let _excluded = self.files.exclude_flush(&inode);
+        let _excluded = inode.exclude_flush();
         self.files.set_size(&self.nodes.gate.enter(), &inode, to.saturating_add(hole))?;
         Ok(hole)
     }

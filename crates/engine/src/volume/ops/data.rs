@@ -1,6 +1,6 @@
 //! Content of regular files.
 use crate::error::{Error, Result};
-use crate::files::{PART, Reserve};
+use crate::files::{BlockKind, PART, Reserve};
 use crate::nodes::Grant;
 use crate::stat;
 use crate::types::{Extent, FallocMode};
@@ -95,13 +95,13 @@ impl Volume {
     /// The first byte at or after `offset` that has data.
     pub fn seek_data(&self, ino: Ino, offset: u64) -> Result<u64> {
         self.admission.admit_read();
-        self.files.seek_data(ino, offset)
+        self.files.seek(ino, offset, BlockKind::Data)
     }
 
     /// The first byte at or after `offset` that lies in a hole; the end of the file counts as one.
     pub fn seek_hole(&self, ino: Ino, offset: u64) -> Result<u64> {
         self.admission.admit_read();
-        self.files.seek_hole(ino, offset)
+        self.files.seek(ino, offset, BlockKind::Hole)
     }
 
     /// The file's extents, in file order. Dirty data is flushed first.

@@ -18,7 +18,7 @@ impl Rig {
     /// The type of the segment that holds each page.
     fn logs(&self, file: &Arc<Inode>, pages: impl Iterator<Item = u64>) -> Vec<LogType> {
         let v = &self.volume;
-        let addrs = v.files.map_blocks(file, 0..PAGES).unwrap();
+        let addrs = v.nodes.map_blocks(&file.frame, 0..PAGES).unwrap();
         let log = |page: u64| {
             let (seg, _) = v.base.geo.seg_of(addrs[page as usize]).unwrap();
             v.space.with_table(|t| t.log_of(seg)).unwrap()
@@ -71,7 +71,7 @@ fn blocks_go_to_the_log_for_the_age_of_their_old_copies() {
 
     rig.overwrite(&file, even(0, 250).chain(even(2000, 500)));
     rig.volume.sync().unwrap();
-    let places = |rig: &Rig| rig.volume.files.map_blocks(&file, 0..PAGES).unwrap();
+    let places = |rig: &Rig| rig.volume.nodes.map_blocks(&file.frame, 0..PAGES).unwrap();
     let (logs, old) = (rig.logs(&file, 0..PAGES), places(&rig));
     assert!(rig.volume.clean_now().unwrap() > 0);
     let new = places(&rig);
