@@ -52,21 +52,29 @@ impl Source {
     }
 }
 
-fn sources() -> Vec<Source> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+fn rust_files(root: &Path) -> Vec<PathBuf> {
     let mut out = Vec::new();
-    let mut dirs = vec![root.clone()];
+    let mut dirs = vec![root.to_owned()];
     while let Some(dir) = dirs.pop() {
         for entry in fs::read_dir(dir).unwrap() {
             let path: PathBuf = entry.unwrap().path();
             if path.is_dir() {
                 dirs.push(path);
             } else if path.extension().is_some_and(|e| e == "rs") {
-                let relative = path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
-                out.push(Source { path: relative, text: fs::read_to_string(&path).unwrap() });
+                out.push(path);
             }
         }
     }
+    out
+}
+
+fn sources() -> Vec<Source> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let source = |path: PathBuf| {
+        let relative = path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
+        Source { path: relative, text: fs::read_to_string(&path).unwrap() }
+    };
+    let out: Vec<Source> = rust_files(&root).into_iter().map(source).collect();
     assert!(out.len() > 100, "the sources are not where they were");
     out
 }
@@ -146,4 +154,32 @@ fn no_struct_holds_more_than_three_subsystems() {
         }
     }
     assert!(found.is_empty(), "structs with more than {HELD_MOST} subsystems: {found:?}");
+}
+
+/// ARCHITECTURE.md lists assertions before a write beside those after a read: each is quoted from the sources, and its tests exist.
+#[test]
+fn the_pairs_of_assertions_are_those_of_the_sources() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let text = fs::read_to_string(crates.join("../ARCHITECTURE.md")).unwrap();
+    let table = text.split("### Pairs of assertions").nth(1).unwrap().split("\n## ").next().unwrap();
+    let sources: String = ["engine", "format", "layout", "journal", "store"]
+        .iter()
+        .flat_map(|name| rust_files(&crates.join(name)))
+        .map(|path| fs::read_to_string(path).unwrap())
+        .collect();
+    let mut pairs = 0;
+    for row in table.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| what")) {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        let [_, before, after, broken] = cells[..] else { panic!("{row}") };
+        for phrase in [before, after].iter().flat_map(|cell| cell.split('"').skip(1).step_by(2)) {
+            let quoted = sources.lines().any(|line| line.contains('"') && line.contains(phrase));
+            assert!(quoted, "no source says: {phrase}");
+        }
+        for test in broken.split('`').skip(1).step_by(2) {
+            let name = test.rsplit("::").next().unwrap();
+            assert!(sources.contains(&format!("fn {name}()")), "no test: {test}");
+        }
+        pairs += usize::from(before.contains('"') && after.contains('"'));
+    }
+    assert!(pairs >= 25, "{pairs} pairs");
 }

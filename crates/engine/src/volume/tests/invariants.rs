@@ -1,13 +1,17 @@
 //! Violated invariants: the call fails, the volume stops, and the reason is recorded on the device.
 use super::rig::Rig;
+use crate::commit::CheckpointReason;
 use crate::error::{Error, Result};
 use crate::files::{Batch, FlushReason, Inode};
+use crate::nodes::{Marks, NodeWrite};
 use crate::volume::Volume;
+use segno_clean::policy::Victim;
 use segno_format::inode::RawInode;
+use segno_format::node::RawNode;
 use segno_format::record::StopReason;
 use segno_format::sit::LogType;
 use segno_format::summary::RawSummary;
-use segno_format::{BlockAddr, Features, SegNo};
+use segno_format::{BlockAddr, Features, Ino, Nid, SegNo};
 use std::sync::Arc;
 
 /// Violates an invariant on a volume with a file of one block, and returns the result of a call.
@@ -32,7 +36,7 @@ fn assert_stops(what: &str, broken: Break) {
 }
 
 fn owner() -> [RawSummary; 1] {
-    [RawSummary::node(segno_format::Nid(100))]
+    [RawSummary::node(Nid(100))]
 }
 
 #[test]
@@ -60,6 +64,15 @@ fn space() {
         v.space.with_table(|t| t.retype(seg, LogType::ColdNode));
         Err(Error::Invariant("a segment in use changes its type"))
     });
+    assert_stops("segment outside the main area changes", |v, _| {
+        v.space.with_table(|t| t.hold_all(SegNo(v.base.geo.segment_count_main)));
+        Err(Error::Invariant("a segment outside the main area changes"))
+    });
+    assert_stops("segment that it has not opened", |v, _| {
+        let at = v.space.log_states().into_iter().find(|l| l.kind == LogType::WarmNode).unwrap();
+        v.space.with_table(|t| t.close(at.segno));
+        v.space.allocate(LogType::WarmNode, &owner()).map(drop)
+    });
 }
 
 #[test]
@@ -83,6 +96,41 @@ fn nodes() {
     assert_stops("new node is in the cache already", |v, file| {
         v.nodes.cache.create(&v.nodes.gate.enter(), file.ino, file.ino, 0, true);
         Err(Error::Invariant("a new node is in the cache already"))
+    });
+    assert_stops("the root directory is freed", |v, _| {
+        v.nodes.free_node(&v.nodes.gate.enter(), Ino::ROOT, Ino::ROOT)
+    });
+}
+
+#[test]
+fn nodes_that_are_written() {
+    fn write(v: &Volume, file: &Arc<Inode>, log: LogType) -> Result<()> {
+        let nodes = [NodeWrite { frame: file.frame.clone(), marks: Marks::default() }];
+        v.nodes.write_nodes(&v.nodes.gate.enter(), log, &nodes).map(drop)
+    }
+    assert_stops("without the chain lock", |v, file| write(v, file, LogType::WarmNode));
+    assert_stops("another log than its own", |v, file| write(v, file, LogType::HotNode));
+    assert_stops("a checkpoint writes a node to another log", |v, file| {
+        v.nodes.write_frozen_nodes(LogType::ColdNode, std::slice::from_ref(&file.frame))
+    });
+    assert_stops("footer of a node names another node", |v, file| {
+        let op = v.nodes.gate.enter();
+        v.nodes.cache.modify(&op, &file.frame, |b| b.view_mut::<RawNode>().footer.nid = 99.into());
+        drop(op);
+        v.commit.checkpoint(CheckpointReason::Sync)
+    });
+    assert_stops("footer of a node names another node", |v, file| {
+        let op = v.nodes.gate.enter();
+        v.nodes.cache.modify(&op, &file.frame, |b| b.view_mut::<RawNode>().footer.ino = 99.into());
+        drop(op);
+        v.commit.checkpoint(CheckpointReason::Sync)
+    });
+    assert_stops("places an unknown node", |v, _| {
+        v.nodes.nat.place(Nid(90), v.base.geo.seg_start(SegNo(3))).map(drop)
+    });
+    assert_stops("without having written the NAT", |v, _| {
+        v.nodes.nat.committed();
+        Err(Error::Invariant("a checkpoint ends without having written the NAT"))
     });
 }
 
@@ -111,20 +159,29 @@ fn writeback() {
         let files = [file.clone(), file.clone()];
         v.writeback.flush_group(&files, FlushReason::Wanted)
     });
+    assert_stops("a freed inode has dirty pages", |v, file| {
+        v.write(file.ino, 0, &[8; 4096])?;
+        v.writeback.forget(file);
+        Err(Error::Invariant("a freed inode has dirty pages"))
+    });
 }
 
 #[test]
 fn commit() {
+    assert_stops("more valid blocks than are counted", |v, _| {
+        v.space.counts.release_blocks(1)?;
+        v.commit.checkpoint(CheckpointReason::Umount)
+    });
     assert_stops("node counts of the SIT", |v, _| {
         v.space.counts.reserve_node(false)?;
-        v.commit.checkpoint(crate::commit::CheckpointReason::Umount)
+        v.commit.checkpoint(CheckpointReason::Umount)
     });
     assert_stops("while a checkpoint is in progress", |v, file| {
         let _on = v.commit.in_progress.begin(u64::MAX);
         v.nodes
             .cache
             .modify(&v.nodes.gate.enter(), &file.frame, |b| b.view_mut::<RawInode>().i_links = 1.into());
-        v.commit.checkpoint(crate::commit::CheckpointReason::Umount)
+        v.commit.checkpoint(CheckpointReason::Umount)
     });
 }
 
@@ -134,7 +191,7 @@ fn gc() {
         let at = v.space.log_states()[0];
         let class = segno_clean::Class::Data;
         let sec = v.base.geo.sec_of(at.segno);
-        let victim = v.gc.pin_victim(|_| Some(segno_clean::policy::Victim { sec, class }));
+        let victim = v.gc.pin_victim(|_| Some(Victim { sec, class }));
         assert!(victim.is_none());
         Err(Error::Invariant("a victim is being filled"))
     });

@@ -1,5 +1,6 @@
 //! Volume tests with access to internals.
 mod access;
+mod after_read;
 mod ages;
 mod chain;
 mod compress;

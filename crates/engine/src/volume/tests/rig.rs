@@ -39,6 +39,11 @@ impl Rig {
         self.volume.files.inode(ino).unwrap()
     }
 
+    /// The device as it is now.
+    pub fn copy(&self) -> Arc<MemDevice> {
+        Arc::new(MemDevice::from_snapshot(&self.dev.snapshot()))
+    }
+
     /// Both copies of the superblock on the device.
     pub fn superblocks(&self) -> [RawSuperblock; 2] {
         SUPERBLOCK_COPIES.map(|copy| {
