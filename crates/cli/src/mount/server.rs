@@ -150,16 +150,12 @@ fn check_fuse() -> Result<()> {
     }
 }
 
-/// The kernel may depend on this server to write dirty pages before it can reclaim memory: allocations of the server must
-/// not wait for that, and the OOM killer should spare it. Needs root; without it, both stay as they are.
-fn protect() {
+/// Settings of the process, made while it has the right to. The kernel may depend on this server to write dirty pages before it can
+/// reclaim memory: allocations of the server must not wait for that, and the OOM killer should spare it. Needs root; without it, both
+/// stay as they are.
+fn prepare() {
     let _unprivileged = rustix::process::configure_io_flusher_behavior(true);
     let _unprivileged = std::fs::write("/proc/self/oom_score_adj", "-800");
-}
-
-/// Settings of the process, made while it has the right to.
-fn prepare() {
-    protect();
     segno_fuse::share_heap();
 }
 
