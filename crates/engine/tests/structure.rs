@@ -33,6 +33,8 @@ const LAYERS: [&str; 24] = [
 ];
 const SUBSYSTEMS: [&str; 7] = ["Space", "Nodes", "Files", "Writeback", "Names", "Commit", "Gc"];
 const HELD_MOST: usize = 3;
+/// Public methods of one struct, so that a reader finds them.
+const METHODS_MOST: usize = 40;
 
 struct Source {
     /// Relative to `src`.
@@ -154,6 +156,19 @@ fn no_struct_holds_more_than_three_subsystems() {
         }
     }
     assert!(found.is_empty(), "structs with more than {HELD_MOST} subsystems: {found:?}");
+}
+
+#[test]
+fn files_and_names_have_few_public_methods() {
+    for name in ["Files", "PackedClusters", "Names", "Dirs", "Xattrs"] {
+        let head = format!("impl {name} {{");
+        let methods = sources()
+            .iter()
+            .flat_map(|source| source.text.split(&head).skip(1).map(str::to_owned).collect::<Vec<_>>())
+            .map(|block| block.split("\n}").next().unwrap().matches("\n    pub fn ").count())
+            .sum::<usize>();
+        assert!((5..=METHODS_MOST).contains(&methods), "{name} has {methods}");
+    }
 }
 
 /// ARCHITECTURE.md lists assertions before a write beside those after a read: each is quoted from the sources, and its tests exist.
