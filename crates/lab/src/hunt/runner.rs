@@ -110,6 +110,7 @@ impl Built {
             let mut command = Command::new(cargo());
             let package = ["test", "--quiet", "--lib", "-p", &tests.package, "--target-dir"];
             command.args(package).arg(&self.target).args(last).current_dir(&self.copy);
+            command.envs(tests.env.iter().map(|(name, value)| (name, value)));
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             command
         };

@@ -29,6 +29,8 @@ pub struct Tests {
     pub package: String,
     /// Part of their names.
     pub filter: String,
+    /// Environment of their process, such as the number of runs.
+    pub env: Vec<(String, String)>,
 }
 
 impl fmt::Display for Tests {
@@ -133,8 +135,8 @@ fn patches_in(dir: &Path) -> Result<BTreeSet<PathBuf>> {
     Ok(found)
 }
 
-/// The lines in front of a patch: `# ABOUT`, `# start: CASE` for a bug that few cases find, and a line `# tests: PACKAGE FILTER` for
-/// each group of tests that finds one which crash tests do not reach.
+/// The lines in front of a patch: `# ABOUT`, `# start: CASE` for a bug that few cases find, and a line
+/// `# tests: PACKAGE FILTER [NAME=VALUE]…` for each group of tests that finds one which crash tests do not reach.
 fn mutant(path: &Path, text: &str) -> Result<Mutant> {
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let head: Vec<&str> = text.lines().map_while(|line| line.strip_prefix("# ")).collect();
@@ -142,8 +144,13 @@ fn mutant(path: &Path, text: &str) -> Result<Mutant> {
     let start = start.map(str::parse).transpose().map_err(Error::msg);
     let start = start.with_context(|| format!("start of {}", path.display()))?;
     let tests = head.iter().filter_map(|line| line.strip_prefix("tests: ")).map(|line| {
-        let (package, filter) = line.split_once(' ').context("tests need a package and a filter")?;
-        Ok::<_, Error>(Tests { package: package.to_owned(), filter: filter.to_owned() })
+        let mut words = line.split(' ').map(str::to_owned);
+        let (package, filter) =
+            words.next().zip(words.next()).context("tests need a package and a filter")?;
+        let pair =
+            |word: String| word.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let env = words.map(|word| pair(word).context("no variable")).collect::<Result<_>>()?;
+        Ok::<_, Error>(Tests { package, filter, env })
     });
     let tests = tests.collect::<Result<_>>().with_context(|| format!("tests of {}", path.display()))?;
     let about = head.first().with_context(|| format!("{} does not say what it is", path.display()))?;
