@@ -4,6 +4,7 @@
 
 mod boot;
 mod errno;
+mod figures;
 mod foreign;
 mod fsck;
 mod handover;
@@ -35,6 +36,7 @@ struct Cli {
 enum Command {
     KernelTwin(twin::KernelTwin),
     Boot(boot::BootTest),
+    Figures(figures::Figures),
     Fsck(fsck::Fsck),
     Manifest(manifest::Manifest),
     ManifestDiff(manifest::ManifestDiff),
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::KernelTwin(twin) => twin.run(),
         Command::Boot(boot) => boot.run(),
+        Command::Figures(figures) => figures.run(),
         Command::Fsck(fsck) => fsck.run(),
         Command::Manifest(manifest) => manifest.run(),
         Command::ManifestDiff(diff) => diff.run(),

@@ -114,6 +114,7 @@ pub(crate) async fn take(
 ) -> Result<Session> {
     let id = random()?;
     let holder = Holder::this(id, cache);
+    // The fence: of all that create this name one succeeds, and whoever seals the epoch keeps all later commits of the loser out.
     match remote.create(Name::Epoch(epoch), holder.encode(), Cause::Open).await? {
         Created::Ours => Ok(Session { volume: volume.id, id, epoch, marked: volume.marked }),
         Created::Other(bytes) => {

@@ -92,6 +92,7 @@ impl Keeper {
             return Err(StoreError::corrupt(&name, "it is longer than a mount reads, so it is not stored"));
         }
         if self.maps.lock().stored.last() != Some(&(epoch, seq)) {
+            // A map stands for all commits before its place, so they are in the store first. Nothing is deleted for it before it is there.
             self.core.backing.settled(seq).await?;
             self.core.backing.remote.put(name, bytes, Cause::Map).await?;
             self.maps.lock().stored.push((epoch, seq));

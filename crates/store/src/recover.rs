@@ -307,6 +307,7 @@ impl Walk<'_> {
     /// Creates the seal behind the last commit. Commits that are there already count.
     async fn seal(&mut self, by: &Session) -> Result<()> {
         loop {
+            // Created like a commit: one that its writer created first counts, and behind the seal it creates none.
             let seal = commit::seal(by, self.epoch, self.seq);
             match self.remote.create(Name::log(self.epoch, self.seq), seal, Cause::Open).await? {
                 Created::Ours => return Ok(()),

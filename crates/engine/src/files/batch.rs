@@ -354,6 +354,7 @@ impl Files {
         if !new.is_empty() {
             self.nodes.forget_extent(op, &part.inode.frame);
         }
+        // In the operation that changed the slots, so that record and slots are in one epoch.
         if !part.inode.is_dir() {
             let mapped = |p: &&Outgoing| Mapped { page: p.index, addr: p.addr, crc: p.crc };
             op.mapped(part.inode.ino, alive.iter().map(mapped), false);

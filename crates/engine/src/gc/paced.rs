@@ -100,6 +100,7 @@ impl Gc {
 
     /// Moves what up to `most` of the data blocks written pay for.
     fn pay(&self, cleaner: &mut Cleaner, most: u64) -> Result<()> {
+        // Counted before the moves: whoever cleans next pays only for what was written since.
         let placed = self.behind().min(most);
         self.paced_at.fetch_add(placed, Ordering::Relaxed);
         let before = self.base.stats.moved();

@@ -102,6 +102,8 @@ impl Recovery<'_> {
         self.begin_writing(&found)?;
         let left =
             if targets.is_empty() { CrashedLogs::default() } else { self.segments_in_use(&chain, &targets)? };
+        // Restartable: the logs leave what the crashed image needs before the first write, and the chain counts until the closing checkpoint
+        // is durable, since all nodes written from here on go elsewhere.
         self.position_logs(&left)?;
         self.replay(&chain, &targets)?;
         self.commit.start_journal(found)?;
@@ -148,6 +150,7 @@ impl Recovery<'_> {
     }
 
     fn replay(&self, chain: &[Link], targets: &[Target]) -> Result<()> {
+        // Inodes before their content, and names last: a name never leads to an inode that is not there.
         for target in targets {
             if let Some(at) = target.create_from {
                 self.create_logged(target.ino, at)?;

@@ -121,6 +121,8 @@ impl Space {
     }
 
     fn renew(&self, log: &mut Log) -> Result<()> {
+        // Behind its position a log may hold blocks that fsync wrote after the checkpoint. Recovery can be repeated only as long as none of
+        // them is overwritten, so nothing is appended there; a hole in a segment of the checkpoint is the last resort.
         match self.switch(log, true) {
             Err(Error::NoSpace) => self.switch(log, false),
             other => other,
@@ -141,6 +143,8 @@ impl Space {
         }
         let (segno, from) = (log.segno, log.next + 1);
         let (ssr, kind) = (log.ssr, log.kind);
+        // Linux writes at the position of a pack first. Segno never does, so a changed block there shows that the journal is not of this
+        // volume any more.
         log.next = self.with_table(|t| {
             t.keep_canary(kind, segno, from - 1);
             if ssr { t.next_hole(segno, from).unwrap_or(BLOCKS_PER_SEG) } else { from }

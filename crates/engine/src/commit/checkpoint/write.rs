@@ -224,6 +224,7 @@ impl Commit {
         let contents = Contents { frozen: &frozen, reason, logs: &logs, nat: &nat, sit: &sit };
         let header = self.build_header(state, &contents)?;
         self.write_pack(state, &header, &contents)?;
+        // Durable from here on. Nodes get the new stamp before blocks that the checkpoint freed are handed out, so no chain leads into them.
         self.base.tx.restart_chain(state.stamp().value());
         self.nodes.nat.committed();
         Ok(self.nodes.space.committed())
@@ -335,6 +336,7 @@ impl Commit {
     /// Writes the pack into the unused pack segment and makes it current.
     fn write_pack(&self, state: &mut CpState, header: &Block, contents: &Contents<'_>) -> Result<()> {
         let &Contents { frozen, reason, logs, .. } = contents;
+        // The pack in force is not touched: until the last block of the other one is durable, a crash finds the old checkpoint.
         let index = 1 - state.index;
         let start = self.base.geo.pack_addr(index);
         let is_external = || self.journal().is_some_and(|journal| !journal.is_shared());
@@ -344,6 +346,8 @@ impl Commit {
         invariant!(self.base.health, follows, "a checkpoint does not follow the one before");
         let last = start.offset(blocks.len() as u32);
         self.base.dev.write(start, &blocks.iter().collect::<Vec<_>>())?;
+        // The journal learns of the checkpoint before the pack counts: whichever is durable after a cut, records and checkpoint belong
+        // together.
         self.announce_checkpoint(&header, crc, frozen, logs)?;
         if marked && !is_external() {
             // The journal has failed: it knows neither this checkpoint nor what follows.

@@ -175,6 +175,7 @@ impl Commit {
         if !journal.is_failed() {
             self.announce(journal, header, crc, frozen.boundary, logs)?;
         }
+        // Commits after the boundary were acknowledged, and only the journal has them: a checkpoint that makes it stale loses them.
         if journal.is_failed() && frozen.concurrent && journal.commits.lock().since_boundary {
             return Err(segno_journal::Error::Failed.into());
         }
@@ -191,6 +192,7 @@ impl Commit {
     ) -> Result<()> {
         let version = header.view::<RawCheckpoint>().checkpoint_ver.get();
         let announced = self.canaries(logs).and_then(|canaries| {
+            // Flushed on its own: the pack must not become valid while the journal does not know it.
             journal.ring.intend(CpIntent { version, crc, boundary, canaries })?;
             Ok(journal.ring.flush()?)
         });
@@ -242,6 +244,7 @@ impl Commit {
     /// needs.
     pub fn checkpoint_durable(&self, commits: Option<&mut Commits>, boundary: u64) -> Result<Option<Taken>> {
         let (Some(journal), Some(commits)) = (self.journal.get(), commits) else { return Ok(None) };
+        // Only now: groups that a reclaim overwrites are needed until the checkpoint that covers them is durable.
         commits.newest = commits.newest.max(boundary);
         commits.broken = commits.broken.filter(|&epoch| epoch > boundary);
         let reclaimed = match journal.reclaim() {

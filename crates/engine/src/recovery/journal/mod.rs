@@ -30,6 +30,7 @@ impl Recovery<'_> {
             return Ok(false);
         }
         let sections = self.read_logged(replay)?;
+        // All numbers of new inodes before the first node is made, which would else be given one of them.
         sections.iter().filter(|s| creates(s)).try_for_each(|s| self.claim_ino(s.ino))?;
         self.files.space.leave_held_segments()?;
         // Space may exceed the limit temporarily: replay is not in the original order, and frees come late.
