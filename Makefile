@@ -13,8 +13,10 @@
 # Modules that a macro declares, which cargo fmt does not find.
 COMMANDS := $(wildcard crates/cli/src/commands/*.rs crates/cli/src/commands/*/mod.rs)
 
+# Two builds: in one, the program would link an engine with the laboratory's access.
 all:
-	cargo build --release
+	cargo build --release -p segno-cli
+	cargo build --release -p segno-lab
 
 # The C library.
 library:

@@ -102,7 +102,7 @@ impl Source {
 
 /// The sources of all crates.
 fn sources(crates: &Path) -> Result<Vec<Source>> {
-    let mut found = Vec::new();
+    let (mut found, mut left_out) = (Vec::new(), Vec::new());
     let mut folders: Vec<PathBuf> = vec![crates.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
@@ -113,18 +113,32 @@ fn sources(crates: &Path) -> Result<Vec<Source>> {
             if path.is_dir() {
                 let skipped = within.is_some_and(|within| within != "src") || relative.ends_with("tests");
                 folders.extend((!skipped).then_some(path));
-            } else if path.extension().is_some_and(|e| e == "rs") && !is_test(&path) {
-                let text = without_tests(&fs::read_to_string(&path)?);
-                found.push(Source { krate, path, text });
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                let text = fs::read_to_string(&path)?;
+                left_out.extend(conditional(&text).map(|module| folder_of_modules(&path).join(module)));
+                found.push(Source { krate, path, text: without_tests(&text) });
             }
         }
     }
+    let module = |source: &Source| source.path.with_extension("");
+    found.retain(|source| !left_out.iter().any(|left| module(source).starts_with(left)));
     found.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(found)
 }
 
-fn is_test(path: &Path) -> bool {
-    path.file_stem().is_some_and(|stem| stem == "tests" || stem == "build")
+/// Modules that only tests or the laboratory have.
+fn conditional(text: &str) -> impl Iterator<Item = &str> {
+    let pairs = text.lines().zip(text.lines().skip(1));
+    let is_left_out = |line: &str| ["#[cfg(test)]", "#[cfg(feature = \"lab\")]"].contains(&line);
+    let declared = pairs.filter(move |(attribute, _)| is_left_out(attribute)).map(|(_, item)| item);
+    declared.filter_map(|item| item.strip_suffix(';')?.rsplit_once("mod ").map(|(_, name)| name))
+}
+
+/// Where the modules are that a file declares.
+fn folder_of_modules(file: &Path) -> PathBuf {
+    let composes =
+        file.file_stem().is_some_and(|stem| ["lib", "main", "mod"].iter().any(|name| stem == *name));
+    if composes { file.with_file_name("") } else { file.with_extension("") }
 }
 
 /// A module of tests is the last item of its file.

@@ -11,7 +11,7 @@ use segno_format::sit::{LogType, RawSitEntry, RawSitJournal};
 use segno_format::summary::RawSummaryBlock;
 use segno_format::superblock::RawSuperblock;
 use segno_format::{Block, BlockAddr, Corrupt, Features, Geometry, SegNo};
-use segno_layout::{Packs, Summaries, check_checkpoint, nat_entries, sit_entries};
+use segno_layout::{Contents, Packs, Summaries, Unencodable, check_checkpoint, nat_entries, sit_entries};
 use zerocopy::FromZeros;
 
 /// A rule: the field, what is refused, the message, and a change that breaks it.
@@ -449,7 +449,9 @@ impl Broken {
                 judge(pack.header()).unwrap();
                 let mut block = pack.header().clone();
                 change(block.view_mut(), &geo);
-                ("checkpoint block", "check_checkpoint", judge(&block).err())
+                let damage = judge(&block).err();
+                assert_not_encoded(&block, &geo, damage.as_ref());
+                ("checkpoint block", "check_checkpoint", damage)
             }
             Pack(change) => {
                 let mut pack = pack();
@@ -489,6 +491,31 @@ impl Broken {
             }
         }
     }
+}
+
+/// A checkpoint block that a mount refuses is not encoded either, unless the fault is in what encoding sets.
+fn assert_not_encoded(header: &Block, geo: &Geometry, damage: Option<&Corrupt>) {
+    const SET: [&str; 3] = ["sit_ver_bitmap_bytesize", "nat_ver_bitmap_bytesize", "cp_pack_start_sum"];
+    let summaries = LogType::ALL.map(|log| RawSummaryBlock::empty(log.summary_type()));
+    let [d0, d1, d2, n0, n1, n2] = &summaries;
+    let contents = Contents {
+        header,
+        sit_bitmap: &vec![0; geo.sit_bitmap_bytes()],
+        nat_bitmap: &vec![0; geo.nat_bitmap_bytes()],
+        orphans: &[],
+        data: [d0, d1, d2],
+        compact: false,
+        nodes: Some([n0, n1, n2]),
+        nat: &RawNatJournal::new_zeroed(),
+        sit: &RawSitJournal::new_zeroed(),
+        kbytes_written: 0,
+    };
+    let refused = match contents.encode(geo, RawCheckpoint::seal) {
+        Ok(_) => None,
+        Err(Unencodable::Impossible(e)) => Some(e.why),
+        Err(e) => panic!("{e}"),
+    };
+    assert_eq!(refused, damage.map(|e| e.why).filter(|why| !SET.contains(why)));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use segno_format::nat::RawNatEntry;
 use segno_format::sit::{LogType, RawSitEntry};
 use segno_format::summary::{COMPACT_FIRST, COMPACT_NEXT, RawSummary, RawSummaryBlock, SummaryType};
 use segno_format::superblock::Superblock;
-use segno_format::{Block, BlockAddr, Nid, SegNo};
+use segno_format::{Block, BlockAddr, Geometry, Nid, SegNo};
 use segno_layout::{
     Contents, Encoded, Packs, Summaries, Unencodable, check_follows, nat_journal, readable_pack, sit_journal,
 };
@@ -18,6 +18,8 @@ struct Says {
     /// Blocks written in the segment of each data log.
     used: [u16; 3],
     nodes: bool,
+    /// Bytes of the SIT bitmap; those of the geometry if it is 0.
+    bitmap_bytes: usize,
 }
 
 /// The pack in force on a new volume, whose logs are in six segments.
@@ -49,7 +51,8 @@ fn write(device: &MemDevice, sb: &Superblock, says: &Says) -> Result<(), Unencod
     let header = header(device, sb, says.used);
     let sums = [10u32, 1000, 2000, 3000, 4000, 5000].into_iter().zip(LogType::ALL);
     let sums: Vec<_> = sums.map(|(first, log)| summary(log.summary_type(), first)).collect();
-    let mut sit_bitmap = vec![0; sb.geo.sit_bitmap_bytes()];
+    let bytes = if says.bitmap_bytes == 0 { sb.geo.sit_bitmap_bytes() } else { says.bitmap_bytes };
+    let mut sit_bitmap = vec![0; bytes];
     let mut nat_bitmap = vec![0; sb.geo.nat_bitmap_bytes()];
     sit_bitmap[0] = 0x80;
     *nat_bitmap.last_mut().unwrap() = 1;
@@ -93,7 +96,8 @@ fn a_pack_is_read_as_it_was_encoded() {
         (true, 0, [0, 0, 0], true, 1 + 1 + 3 + 1),
     ] {
         let (device, sb) = volume(large);
-        let says = Says { orphans: (0..orphans).map(|i| Nid(i + 500)).collect(), used, nodes };
+        let says =
+            Says { orphans: (0..orphans).map(|i| Nid(i + 500)).collect(), used, nodes, bitmap_bytes: 0 };
         write(&device, &sb, &says).unwrap();
         let packs = Packs::load(&*device as &dyn BlockDevice, &sb.geo).unwrap();
         assert_eq!(packs.newer(), Some(1));
@@ -126,6 +130,7 @@ fn more_orphans_than_a_pack_holds_are_refused() {
         orphans: (0..orphans).map(|i| Nid(i + 3)).collect(),
         used: [0; 3],
         nodes: true,
+        bitmap_bytes: 0,
     };
     let most = (512 - 1 - 1 - 3 - 1) * 1020;
     assert!(matches!(write(&device, &sb, &says(most + 1)), Err(Unencodable::TooLong)));
@@ -134,8 +139,22 @@ fn more_orphans_than_a_pack_holds_are_refused() {
 #[test]
 fn a_pack_that_no_mount_would_use_is_not_encoded() {
     let (device, sb) = volume(false);
-    let result = write(&device, &sb, &Says { orphans: vec![], used: [512, 0, 0], nodes: false });
+    let result =
+        write(&device, &sb, &Says { orphans: vec![], used: [512, 0, 0], nodes: false, bitmap_bytes: 0 });
     assert!(matches!(result, Err(Unencodable::Impossible(e)) if e.why == "offset of a log"));
+}
+
+#[test]
+fn version_bitmaps_that_do_not_fit_are_neither_encoded_nor_read() {
+    let (device, sb) = volume(false);
+    let pack = Packs::load(&*device as &dyn BlockDevice, &sb.geo).unwrap().in_force().unwrap();
+    let large = Geometry { segment_count_sit: 2 * 64, ..sb.geo };
+    assert!(pack.sit_bitmap(&sb.geo).is_ok());
+    assert_eq!(pack.sit_bitmap(&large).unwrap_err().why, "version bitmap does not fit in the pack");
+    let mut says = Says { orphans: vec![], used: [1, 2, 3], nodes: false, bitmap_bytes: 0 };
+    write(&device, &sb, &says).unwrap();
+    says.bitmap_bytes = large.sit_bitmap_bytes();
+    assert!(matches!(write(&device, &sb, &says), Err(Unencodable::Misfit)));
 }
 
 #[test]
@@ -164,7 +183,7 @@ fn a_checkpoint_follows_another_one_of_the_volume() {
 fn the_older_pack_is_next_where_the_newer_one_says_nothing() {
     let (device, sb) = volume(false);
     let dyn_device = &*device as &dyn BlockDevice;
-    write(&device, &sb, &Says { orphans: vec![], used: [1, 2, 3], nodes: false }).unwrap();
+    write(&device, &sb, &Says { orphans: vec![], used: [1, 2, 3], nodes: false, bitmap_bytes: 0 }).unwrap();
     assert_eq!(readable_pack(dyn_device).unwrap().unwrap().1.index, 1);
     // Its summaries begin behind its end; the checksum is right.
     for at in [0, 2] {
