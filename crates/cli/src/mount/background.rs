@@ -69,6 +69,8 @@ impl Surroundings {
         dup2_stdin(&self.null)?;
         dup2_stdout(&self.null)?;
         dup2_stderr(&self.log)?;
+        // Whoever waits finds a server without descriptors that it does not need.
+        drop(self);
         match waiting.write_all(READY) {
             // The command that waited was killed.
             Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),

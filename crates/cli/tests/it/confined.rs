@@ -199,7 +199,9 @@ fn no_thread_is_started_before_its_command_is_confined() {
         let traces = ["-e", "trace=clone,clone3,landlock_restrict_self,seccomp"];
         let Some((_, trace)) = traced(&scratch, &traces, command) else { return };
         let calls = trace.lines().filter_map(|line| line.split_whitespace().nth(1));
-        let calls: Vec<_> = calls.filter_map(|call| call.split('(').next()).collect();
+        // Of a thread that ends while strace looks at it, the call is not known.
+        let calls: Vec<_> =
+            calls.filter_map(|call| call.split('(').next()).filter(|call| *call != "???").collect();
         if !calls.contains(&"landlock_restrict_self") {
             println!("NOT TESTED: this kernel has no Landlock");
             return;
