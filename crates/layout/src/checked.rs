@@ -15,7 +15,7 @@ pub fn check_checkpoint(cp: &RawCheckpoint, geo: &Geometry, start: BlockAddr) ->
     judge.places()
 }
 
-/// Checks that a checkpoint block can come after another one of the volume: what never changes is the same, and version and time go on.
+/// Checks that a checkpoint block can come after another one of the volume: what never changes is the same, and the version is the next one.
 pub fn check_follows(cp: &RawCheckpoint, old: &RawCheckpoint, start: BlockAddr) -> Result<(), Corrupt> {
     let constants = |cp: &RawCheckpoint| {
         [

@@ -7,7 +7,7 @@ use segno_format::checkpoint::{
     BitmapPlace, CHECKSUM_OFFSET_MIN, CpFlags, RawCheckpoint, bitmap_place, newer_pack,
 };
 use segno_format::orphan::RawOrphanBlock;
-use segno_format::pack::PackHead;
+use segno_format::pack::{PackHead, in_force};
 use segno_format::sit::LogType;
 use segno_format::superblock::Superblock;
 use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, BlockAddr, Corrupt, Geometry, Nid, Structure};
@@ -51,13 +51,6 @@ impl Packs {
         let [first, second] = self.0.map(Result::ok);
         if newer == Some(1) { (second, first) } else { (first, second) }
     }
-
-    /// The pack that a mount uses, or what is wrong with the first.
-    pub fn in_force(self) -> Result<Pack, Corrupt> {
-        let newer = self.newer().unwrap_or(0);
-        let [first, second] = self.0;
-        if newer == 1 { second } else { first }
-    }
 }
 
 /// The superblock and pack to go on with where a mount may be impossible: those in force, or the older pack, or by the second superblock,
@@ -77,25 +70,53 @@ pub fn readable_pack<R: Reader + ?Sized>(reader: &R) -> Result<Option<(Superbloc
 }
 
 impl Pack {
+    /// The pack that a mount uses, or what is wrong with the first. Of the other one only the ends are read.
+    pub fn in_force<R: Reader + ?Sized>(
+        reader: &R,
+        geo: &Geometry,
+    ) -> Result<Result<Self, Corrupt>, R::Error> {
+        let heads = [Self::head(reader, geo, 0)?, Self::head(reader, geo, 1)?];
+        let index = in_force(&heads).unwrap_or(0);
+        let [first, second] = heads;
+        Self::of_head(reader, geo, index, if index == 0 { first } else { second })
+    }
+
     fn load<R: Reader + ?Sized>(
         reader: &R,
         geo: &Geometry,
         index: usize,
     ) -> Result<Result<Self, Corrupt>, R::Error> {
-        let start = geo.pack_addr(index);
+        let head = Self::head(reader, geo, index)?;
+        Self::of_head(reader, geo, index, head)
+    }
+
+    /// Both ends.
+    fn head<R: Reader + ?Sized>(
+        reader: &R,
+        geo: &Geometry,
+        index: usize,
+    ) -> Result<Result<PackHead, Corrupt>, R::Error> {
         let mut missing = None;
-        let head = PackHead::read(start, |at| {
+        let head = PackHead::read(geo.pack_addr(index), |at| {
             let block = reader.read_block(at)?;
             missing = missing.or(block.is_none().then_some(at));
             Ok(block.unwrap_or_else(Block::zeroed))
         })?;
-        if let Some(at) = missing {
-            return Ok(Err(left_out(Structure::Checkpoint, at)));
-        }
+        Ok(missing.map_or(head, |at| Err(left_out(Structure::Checkpoint, at))))
+    }
+
+    /// Reads the rest of a pack.
+    fn of_head<R: Reader + ?Sized>(
+        reader: &R,
+        geo: &Geometry,
+        index: usize,
+        head: Result<PackHead, Corrupt>,
+    ) -> Result<Result<Self, Corrupt>, R::Error> {
         let head = match head {
             Ok(head) => head,
             Err(e) => return Ok(Err(e)),
         };
+        let start = geo.pack_addr(index);
         let blocks = reader.read_blocks(start, head.total)?;
         let blocks: Vec<Block> = blocks.into_iter().map(|b| b.unwrap_or_else(Block::zeroed)).collect();
         let bitmaps = blocks.iter().take(1 + geo.cp_payload as usize).flat_map(|b| b.0).collect();

@@ -3,7 +3,7 @@ use segno_check::Decoded;
 use segno_device::{BlockDevice, ReadError};
 use segno_format::sit::LogType;
 use segno_format::{Nid, SegNo};
-use segno_layout::{Nat, Pack, Packs, Sit, Summaries, superblock_in_force};
+use segno_layout::{Nat, Pack, Sit, Summaries, superblock_in_force};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use zerocopy::IntoBytes;
@@ -26,7 +26,7 @@ pub fn compare(device: &dyn BlockDevice) -> Result<Option<Same>, String> {
     let unread = |e: ReadError| e.to_string();
     let sb = superblock_in_force(device).map_err(unread)?.map_err(|e| format!("layout: {e}"))?;
     let geo = sb.geo;
-    let pack = Packs::load(device, &geo).map_err(unread)?.in_force().map_err(|e| format!("layout: {e}"))?;
+    let pack = Pack::in_force(device, &geo).map_err(unread)?.map_err(|e| format!("layout: {e}"))?;
     same("superblock", check.superblock.as_bytes(), sb.raw.as_bytes())?;
     same("number of the pack", check.pack, pack.index)?;
     same("blocks of the pack", check.blocks.as_bytes(), pack.blocks.as_bytes())?;

@@ -6,7 +6,7 @@ use segno_format::sit::LogType;
 use segno_format::summary::RawSummary;
 use segno_format::superblock::Superblock;
 use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Nid, SegNo};
-use segno_layout::{Nat, Packs, Sit, Ssa, Summaries, superblock_in_force};
+use segno_layout::{Nat, Pack, Sit, Ssa, Summaries, superblock_in_force};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub struct Tables<'a> {
 impl<'a> Tables<'a> {
     pub fn load(dev: &'a dyn BlockDevice) -> Result<Self> {
         let sb = superblock_in_force(dev)??;
-        let pack = Packs::load(dev, &sb.geo)?.in_force()?;
+        let pack = Pack::in_force(dev, &sb.geo)??;
         let summaries = Summaries::load(&pack);
         summaries.check(&pack)?;
         let sit = Sit::load(dev, &sb.geo, &pack, &summaries)?;

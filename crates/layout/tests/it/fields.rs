@@ -11,7 +11,7 @@ use segno_format::sit::{LogType, RawSitEntry, RawSitJournal};
 use segno_format::summary::RawSummaryBlock;
 use segno_format::superblock::RawSuperblock;
 use segno_format::{Block, BlockAddr, Corrupt, Features, Geometry, SegNo};
-use segno_layout::{Contents, Packs, Summaries, Unencodable, check_checkpoint, nat_entries, sit_entries};
+use segno_layout::{Contents, Summaries, Unencodable, check_checkpoint, nat_entries, sit_entries};
 use zerocopy::FromZeros;
 
 /// A rule: the field, what is refused, the message, and a change that breaks it.
@@ -426,7 +426,7 @@ impl Broken {
         let (device, sb) = volume(false);
         let dyn_device = &*device as &dyn BlockDevice;
         let geo = sb.geo;
-        let pack = || Packs::load(dyn_device, &geo).unwrap().in_force().unwrap();
+        let pack = || segno_layout::Pack::in_force(dyn_device, &geo).unwrap().unwrap();
         match self {
             Superblock(change) => {
                 let mut raw = sb.raw;

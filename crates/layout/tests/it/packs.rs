@@ -8,7 +8,8 @@ use segno_format::summary::{COMPACT_FIRST, COMPACT_NEXT, RawSummary, RawSummaryB
 use segno_format::superblock::Superblock;
 use segno_format::{Block, BlockAddr, Geometry, Nid, SegNo};
 use segno_layout::{
-    Contents, Encoded, Packs, Summaries, Unencodable, check_follows, nat_journal, readable_pack, sit_journal,
+    Contents, Encoded, Pack, Packs, Reader, Summaries, Unencodable, check_follows, nat_journal,
+    readable_pack, sit_journal,
 };
 use zerocopy::IntoBytes;
 
@@ -24,7 +25,7 @@ struct Says {
 
 /// The pack in force on a new volume, whose logs are in six segments.
 fn header(device: &MemDevice, sb: &Superblock, used: [u16; 3]) -> Block {
-    let pack = Packs::load(device as &dyn BlockDevice, &sb.geo).unwrap().in_force().unwrap();
+    let pack = Pack::in_force(device as &dyn BlockDevice, &sb.geo).unwrap().unwrap();
     let mut block = pack.header().clone();
     let cp: &mut RawCheckpoint = block.view_mut();
     cp.checkpoint_ver.set(pack.version() + 1);
@@ -101,7 +102,7 @@ fn a_pack_is_read_as_it_was_encoded() {
         write(&device, &sb, &says).unwrap();
         let packs = Packs::load(&*device as &dyn BlockDevice, &sb.geo).unwrap();
         assert_eq!(packs.newer(), Some(1));
-        let pack = packs.in_force().unwrap();
+        let pack = Pack::in_force(&*device as &dyn BlockDevice, &sb.geo).unwrap().unwrap();
         let name = format!("{large} {orphans} {used:?} {nodes}");
         assert_eq!(pack.blocks.len(), blocks + sb.geo.cp_payload as usize, "{name}");
         assert!(pack.is_readable(&sb.geo), "{name}");
@@ -121,6 +122,34 @@ fn a_pack_is_read_as_it_was_encoded() {
         }
         assert_eq!(summaries.of(LogType::HotNode).is_some(), nodes, "{name}");
     }
+}
+
+/// A device on which one block cannot be read.
+struct Failing<'a>(&'a MemDevice, BlockAddr);
+
+impl Reader for Failing<'_> {
+    type Error = BlockAddr;
+
+    fn end(&self) -> u32 {
+        self.0.block_count() as u32
+    }
+
+    fn read_block(&self, at: BlockAddr) -> Result<Option<Block>, BlockAddr> {
+        if at == self.1 { Err(at) } else { Ok((self.0 as &dyn BlockDevice).block(at).ok()) }
+    }
+}
+
+#[test]
+fn a_mount_does_not_depend_on_what_is_inside_the_older_pack() {
+    let (device, sb) = volume(false);
+    write(&device, &sb, &Says { orphans: vec![], used: [1, 2, 3], nodes: true, bitmap_bytes: 0 }).unwrap();
+    let [older, newer] = [0, 1].map(|pack| sb.geo.pack_addr(pack));
+    let in_force =
+        |failing| Pack::in_force(&Failing(&device, failing), &sb.geo).map(|pack| pack.unwrap().index);
+    assert_eq!(in_force(older.offset(1)), Ok(1));
+    assert_eq!(in_force(newer.offset(1)), Err(newer.offset(1)));
+    // It may be the newer one.
+    assert_eq!(in_force(older), Err(older));
 }
 
 #[test]
@@ -147,7 +176,7 @@ fn a_pack_that_no_mount_would_use_is_not_encoded() {
 #[test]
 fn version_bitmaps_that_do_not_fit_are_neither_encoded_nor_read() {
     let (device, sb) = volume(false);
-    let pack = Packs::load(&*device as &dyn BlockDevice, &sb.geo).unwrap().in_force().unwrap();
+    let pack = Pack::in_force(&*device as &dyn BlockDevice, &sb.geo).unwrap().unwrap();
     let large = Geometry { segment_count_sit: 2 * 64, ..sb.geo };
     assert!(pack.sit_bitmap(&sb.geo).is_ok());
     assert_eq!(pack.sit_bitmap(&large).unwrap_err().why, "version bitmap does not fit in the pack");
@@ -160,7 +189,7 @@ fn version_bitmaps_that_do_not_fit_are_neither_encoded_nor_read() {
 #[test]
 fn a_checkpoint_follows_another_one_of_the_volume() {
     let (device, sb) = volume(false);
-    let pack = Packs::load(&*device as &dyn BlockDevice, &sb.geo).unwrap().in_force().unwrap();
+    let pack = Pack::in_force(&*device as &dyn BlockDevice, &sb.geo).unwrap().unwrap();
     let next = header(&device, &sb, [1, 2, 3]);
     let follows = |block: &Block| check_follows(block.view(), pack.cp(), pack.start);
     follows(&next).unwrap();

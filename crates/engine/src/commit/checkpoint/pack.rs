@@ -8,7 +8,7 @@ use segno_format::node::RawNode;
 use segno_format::sit::{LogType, RawSitJournal};
 use segno_format::summary::{RawSummaryBlock, SummaryType};
 use segno_format::{BLOCKS_PER_SEG, Block, Corrupt, Geometry, Ino, SegNo, Structure};
-use segno_layout::{Packs, Summaries, check_checkpoint};
+use segno_layout::{Summaries, check_checkpoint};
 
 /// A fully read pack that passed every check.
 pub struct Pack {
@@ -34,7 +34,7 @@ impl Pack {
 /// Reads both packs and takes the one in force.
 pub fn read_pack(dev: &Device, geo: &Geometry) -> Result<Pack> {
     // An unreadable pack may be the newer one; blocks that the older one refers to may have been reused since.
-    let pack = Packs::load(dev, geo)?.in_force()?;
+    let pack = segno_layout::Pack::in_force(dev, geo)??;
     check_checkpoint(pack.cp(), geo, pack.start)?;
     let summaries = Summaries::load(&pack);
     summaries.check(&pack)?;

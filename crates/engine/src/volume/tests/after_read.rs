@@ -15,7 +15,7 @@ use segno_format::orphan::RawOrphanBlock;
 use segno_format::sit::{LogType, RawSitEntry, RawSitJournal};
 use segno_format::summary::JOURNAL_BYTES;
 use segno_format::{Block, BlockAddr, Features, Ino, Nid, SegNo};
-use segno_layout::{Pack, Packs};
+use segno_layout::Pack;
 use std::sync::Arc;
 use zerocopy::FromBytes;
 use zerocopy::little_endian::{U16, U32, U64};
@@ -41,7 +41,7 @@ impl Crashed {
         v.unlink(Ino::ROOT, b"o").unwrap();
         v.writeback.flush_all_data().unwrap();
         v.commit.checkpoint(CheckpointReason::Sync).unwrap();
-        let pack = Packs::load(&*v.base.dev, &v.base.geo).unwrap().in_force().unwrap();
+        let pack = Pack::in_force(&*v.base.dev, &v.base.geo).unwrap().unwrap();
         Self { rig, file, other, pack }
     }
 
