@@ -14,7 +14,7 @@ const PLACES: [(&str, &str); 5] = [
     ("place the version bitmaps of a pack", "bitmap_place("),
     ("read a superblock", "RawSuperblock::from_block("),
     ("follow the roll-forward chain", "next_blkaddr.get())"),
-    ("decode the journals of the summaries", "compact_position("),
+    ("decode the journals of the summaries", "compact_at("),
 ];
 /// Types of the engine whose public methods are counted.
 const INTERFACES: [&str; 8] = ["Volume", "Space", "Nodes", "Files", "Names", "Commit", "Writeback", "Gc"];

@@ -175,18 +175,13 @@ impl RawCheckpoint {
     }
 
     /// Checks one checkpoint block by itself: checksum offset and checksum. Returns the crc ("cp_crc").
-    pub fn verify(block: &Block, at: u64) -> Result<u32, Corrupt> {
-        let off = block.view::<Self>().checksum_offset.get();
-        if !(CHECKSUM_OFFSET_MIN..=CHECKSUM_OFFSET_MAX).contains(&off) {
-            return Err(Corrupt::block(
-                Structure::Checkpoint,
-                at,
-                "checksum offset",
-                off.into(),
-                CHECKSUM_OFFSET_MAX.into(),
-            ));
+    pub fn verify(block: impl AsRef<[u8]>, at: u64) -> Result<u32, Corrupt> {
+        let (block, off) = (block.as_ref(), checksum_offset(block.as_ref()));
+        let max = block.len().saturating_sub(4);
+        if !(CHECKSUM_OFFSET_MIN as usize..=max).contains(&off) {
+            return Err(Corrupt::block(Structure::Checkpoint, at, "checksum offset", off as u64, max as u64));
         }
-        let (stored, computed) = (block.u32_at(off as usize), checksum(block, off as usize));
+        let (stored, computed) = (word(block, off), checksum(block, off));
         if stored != computed {
             return Err(Corrupt::block(
                 Structure::Checkpoint,
@@ -202,21 +197,23 @@ impl RawCheckpoint {
     /// Sets or clears the mark of a mount with an external journal, in which later changes may be. Call it before
     /// [`seal`](Self::seal). The mark is a checksum of all else: an implementation that builds its next checkpoint from this one, as Linux does, does
     /// not know the mark, and the old one does not fit the new checkpoint.
-    pub fn set_external_journal(block: &mut Block, is_set: bool) {
-        block.set_u32_at(JOURNAL_MARK, if is_set { journal_mark(block) } else { 0 });
+    pub fn set_external_journal<B: AsRef<[u8]> + AsMut<[u8]> + ?Sized>(block: &mut B, is_set: bool) {
+        let mark = if is_set { journal_mark(block.as_ref()) } else { 0 };
+        put_word(block.as_mut(), JOURNAL_MARK, mark);
     }
 
     /// Whether the checkpoint was written by a mount with an external journal, in which later changes may be.
     #[must_use]
     pub fn has_external_journal(block: &Block) -> bool {
-        block.u32_at(JOURNAL_MARK) == journal_mark(block)
+        block.u32_at(JOURNAL_MARK) == journal_mark(&block.0)
     }
 
     /// Stores the checksum; call it last. Returns it.
-    pub fn seal(block: &mut Block) -> u32 {
-        let off = block.view::<Self>().checksum_offset.get() as usize;
+    pub fn seal<B: AsMut<[u8]> + ?Sized>(block: &mut B) -> u32 {
+        let block = block.as_mut();
+        let off = checksum_offset(block);
         let c = checksum(block, off);
-        block.set_u32_at(off, c);
+        put_word(block, off, c);
         c
     }
 
@@ -231,17 +228,32 @@ impl RawCheckpoint {
     }
 }
 
-fn checksum(block: &Block, off: usize) -> u32 {
+fn word(block: &[u8], at: usize) -> u32 {
+    block.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u32::from_le_bytes(*bytes))
+}
+
+fn put_word(block: &mut [u8], at: usize, word: u32) {
+    if let Some(place) = block.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
+        *place = word.to_le_bytes();
+    }
+}
+
+fn checksum_offset(block: &[u8]) -> usize {
+    word(block, core::mem::offset_of!(RawCheckpoint, checksum_offset)) as usize
+}
+
+/// Over all bytes but its own.
+fn checksum(block: &[u8], off: usize) -> u32 {
     let part = |r: Option<&[u8]>, seed| crc(seed, r.unwrap_or_default());
-    let c = part(block.0.get(..off), F2FS_MAGIC);
-    if off < CHECKSUM_OFFSET_MAX as usize { part(block.0.get(off + 4..), c) } else { c }
+    let c = part(block.get(..off), F2FS_MAGIC);
+    if off + 4 < block.len() { part(block.get(off + 4..), c) } else { c }
 }
 
 /// Never 0, which is there without a mark.
-fn journal_mark(block: &Block) -> u32 {
-    let mut unmarked = block.clone();
-    unmarked.set_u32_at(JOURNAL_MARK, 0);
-    checksum(&unmarked, unmarked.view::<RawCheckpoint>().checksum_offset.get() as usize).max(1)
+fn journal_mark(block: &[u8]) -> u32 {
+    let mut unmarked = block.to_vec();
+    put_word(&mut unmarked, JOURNAL_MARK, 0);
+    checksum(&unmarked, checksum_offset(&unmarked)).max(1)
 }
 
 /// Where the version bitmaps are, as byte ranges of the checkpoint block followed by its payload blocks.
@@ -259,7 +271,7 @@ pub fn bitmap_place(geo: &Geometry, flags: CpFlags) -> BitmapPlace {
     if flags.contains(CpFlags::LARGE_NAT_BITMAP) {
         BitmapPlace { nat: 196, sit: 196 + geo.nat_bitmap_bytes() }
     } else if geo.cp_payload > 0 {
-        BitmapPlace { nat: 192, sit: BLOCK_SIZE }
+        BitmapPlace { nat: 192, sit: geo.block_size as usize }
     } else {
         BitmapPlace { nat: 192 + geo.sit_bitmap_bytes(), sit: 192 }
     }
@@ -285,7 +297,7 @@ pub fn nat_bits_cookie(ver: u64, cp_crc: u32) -> u64 {
 /// Blocks that nat_bits take at the end of a pack segment.
 #[must_use]
 pub fn nat_bits_blocks(geo: &Geometry) -> u32 {
-    (geo.nat_blocks() / 4).saturating_add(8).div_ceil(BLOCK_SIZE as u32)
+    (geo.nat_blocks() / 4).saturating_add(8).div_ceil(geo.block_size.max(1))
 }
 
 #[cfg(test)]

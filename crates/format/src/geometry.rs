@@ -1,14 +1,19 @@
 //! Addresses and sizes of the areas, and the arithmetic between them.
-use crate::{BLOCKS_PER_SEG, BlockAddr, Nid, SegNo};
+use crate::nat::RawNatEntry;
+use crate::sit::RawSitEntry;
+use crate::summary::SummaryLayout;
+use crate::{BLOCK_SIZE, BLOCKS_PER_SEG, BlockAddr, Nid, SegNo};
 
-/// NAT entries in a block.
+/// NAT entries in a block of 4096 bytes.
 pub const NAT_PER_BLOCK: u32 = 455;
-/// SIT entries in a block.
+/// SIT entries in a block of 4096 bytes.
 pub const SIT_PER_BLOCK: u32 = 55;
 
 /// Where everything is. Built from a checked superblock, so no sum overflows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
+    /// Bytes of a block.
+    pub block_size: u32,
     /// Segments in a section.
     pub segs_per_sec: u32,
     /// Sections in a zone.
@@ -43,9 +48,42 @@ pub struct Geometry {
     pub block_count: u64,
     /// Whether summaries exist (not on `ro` images).
     pub has_ssa: bool,
+    /// Whether a summary takes 4096 bytes of its block, however large that is.
+    pub packed_ssa: bool,
 }
 
 impl Geometry {
+    /// Parts of 4096 bytes in a block: what a device is read in.
+    #[must_use]
+    pub fn units(&self) -> u32 {
+        (self.block_size / BLOCK_SIZE as u32).max(1)
+    }
+
+    /// The part of the volume that a block begins with; saturates so that a hostile value stays out of range.
+    #[must_use]
+    pub fn unit(&self, at: BlockAddr) -> BlockAddr {
+        BlockAddr(at.0.saturating_mul(self.units()))
+    }
+
+    /// NAT entries in a block.
+    #[must_use]
+    pub fn nat_per_block(&self) -> u32 {
+        (self.block_size / size_of::<RawNatEntry>() as u32).max(1)
+    }
+
+    /// SIT entries in a block.
+    #[must_use]
+    pub fn sit_per_block(&self) -> u32 {
+        (self.block_size / size_of::<RawSitEntry>() as u32).max(1)
+    }
+
+    /// Where the parts of a summary are.
+    #[must_use]
+    pub fn summary_layout(&self) -> SummaryLayout {
+        let block = self.block_size as usize;
+        SummaryLayout { block, summary: if self.packed_ssa { BLOCK_SIZE } else { block } }
+    }
+
     /// One past the last main-area block.
     #[must_use]
     pub fn main_end(&self) -> u32 {
@@ -107,7 +145,7 @@ impl Geometry {
     /// One past the largest node id.
     #[must_use]
     pub fn max_nid(&self) -> u32 {
-        self.nat_blocks().saturating_mul(NAT_PER_BLOCK)
+        self.nat_blocks().saturating_mul(self.nat_per_block())
     }
 
     /// Whether a nid may belong to a stored node.
@@ -133,7 +171,7 @@ impl Geometry {
     /// SIT blocks in use (those that cover main segments).
     #[must_use]
     pub fn sit_blocks(&self) -> u32 {
-        self.segment_count_main.div_ceil(SIT_PER_BLOCK)
+        self.segment_count_main.div_ceil(self.sit_per_block())
     }
 
     /// Address of SIT block `b`; the second copy is the second half of the area.
@@ -147,6 +185,13 @@ impl Geometry {
     #[must_use]
     pub fn ssa_addr(&self, s: SegNo) -> BlockAddr {
         BlockAddr(self.ssa_blkaddr.saturating_add(s.0))
+    }
+
+    /// The part of the volume that a segment's summary begins with.
+    #[must_use]
+    pub fn summary_unit(&self, s: SegNo) -> BlockAddr {
+        let units = if self.packed_ssa { 1 } else { self.units() };
+        self.unit(BlockAddr(self.ssa_blkaddr)).offset(s.0.saturating_mul(units))
     }
 
     /// First block of checkpoint pack 0 or 1.

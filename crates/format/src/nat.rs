@@ -45,7 +45,14 @@ impl RawNatEntry {
     }
 }
 
-/// A NAT block.
+/// The entries of a NAT block of any size, of consecutive nids.
+#[must_use]
+pub fn nat_block_entries(block: &[u8]) -> &[RawNatEntry] {
+    let count = block.len() / size_of::<RawNatEntry>();
+    <[RawNatEntry]>::ref_from_prefix_with_elems(block, count).map_or(&[], |(entries, _)| entries)
+}
+
+/// A NAT block of 4096 bytes.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RawNatBlock {
@@ -57,13 +64,21 @@ pub struct RawNatBlock {
 const _: () = assert!(size_of::<RawNatBlock>() == 4096);
 
 /// A journal entry: which nid, and its NAT entry.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RawNatJournalEntry {
     /// The nid whose entry is newer than the NAT block.
     pub nid: U32,
     /// The entry.
     pub entry: RawNatEntry,
+}
+
+impl RawNatJournalEntry {
+    /// An entry from its parts.
+    #[must_use]
+    pub fn new(nid: Nid, entry: RawNatEntry) -> Self {
+        Self { nid: U32::new(nid.0), entry }
+    }
 }
 
 /// The NAT journal area of the hot data summary, 507 bytes.

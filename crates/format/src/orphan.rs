@@ -3,15 +3,24 @@ use crate::{Corrupt, Nid, Structure};
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Inode numbers in one block.
+/// Inode numbers in one block of 4096 bytes.
 pub const ORPHANS_PER_BLOCK: usize = 1020;
 
-/// `struct f2fs_orphan_block`.
+/// `struct f2fs_orphan_block` of 4096 bytes.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RawOrphanBlock {
     /// Inodes without a name that were still open.
     pub ino: [U32; ORPHANS_PER_BLOCK],
+    /// The rest.
+    pub footer: RawOrphanFooter,
+}
+const _: () = assert!(size_of::<RawOrphanBlock>() == 4096);
+
+/// What an orphan block ends with, whatever its size.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct RawOrphanFooter {
     /// Unused.
     pub reserved: U32,
     /// Place of this block among the orphan blocks, from 1 on.
@@ -23,15 +32,15 @@ pub struct RawOrphanBlock {
     /// Checksum of the block.
     pub check_sum: U32,
 }
-const _: () = assert!(size_of::<RawOrphanBlock>() == 4096);
 
-impl RawOrphanBlock {
-    /// The inode numbers listed; `at` is the block's address, for the error.
-    pub fn inos(&self, at: u64) -> Result<impl Iterator<Item = Nid> + '_, Corrupt> {
-        let n = self.entry_count.get() as usize;
-        let entries = self.ino.get(..n).ok_or_else(|| {
-            Corrupt::block(Structure::OrphanBlock, at, "entry count", n as u64, ORPHANS_PER_BLOCK as u64)
-        })?;
-        Ok(entries.iter().map(|i| Nid(i.get())))
-    }
+/// The inode numbers listed in an orphan block of any size; `at` is the block's address, for the error.
+pub fn orphans(block: &[u8], at: u64) -> Result<impl Iterator<Item = Nid> + '_, Corrupt> {
+    let (room, n) = match RawOrphanFooter::ref_from_suffix(block) {
+        Ok((inos, footer)) => (<[U32]>::ref_from_bytes(inos).unwrap_or_default(), footer.entry_count.get()),
+        Err(_) => (&[][..], 0),
+    };
+    let listed = room.get(..n as usize).ok_or_else(|| {
+        Corrupt::block(Structure::OrphanBlock, at, "entry count", n.into(), room.len() as u64)
+    })?;
+    Ok(listed.iter().map(|i| Nid(i.get())))
 }

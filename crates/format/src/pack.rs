@@ -1,11 +1,12 @@
 //! The two ends of a checkpoint pack, and which of two packs is in force.
 use crate::checkpoint::{RawCheckpoint, newer_pack};
 use crate::{Block, BlockAddr, Corrupt, Structure};
+use zerocopy::FromBytes;
 
 /// The first block of a committed pack.
 #[derive(Clone)]
 pub struct PackHead {
-    /// The block.
+    /// Its first 4096 bytes.
     pub block: Block,
     /// Its checksum.
     pub crc: u32,
@@ -19,31 +20,32 @@ impl PackHead {
     /// A pack counts if both ends are valid and have one version and one checksum. Linux compares versions alone. But a recovery that
     /// was interrupted and repeated writes a pack of the same version over the first one, so after a cut one version may have two
     /// contents.
-    pub fn read<E>(
+    pub fn read<B: AsRef<[u8]>, E>(
         start: BlockAddr,
-        mut read: impl FnMut(BlockAddr) -> Result<Block, E>,
+        mut read: impl FnMut(BlockAddr) -> Result<B, E>,
     ) -> Result<Result<Self, Corrupt>, E> {
-        let head = match Self::of_first(read(start)?, start) {
+        let head = match Self::of_first(read(start)?.as_ref(), start) {
             Ok(head) => head,
             Err(e) => return Ok(Err(e)),
         };
         let end = start.offset(head.total.saturating_sub(1));
         let last = read(end)?;
-        Ok(head.check_end(&last, end).map(|()| head))
+        Ok(head.check_end(last.as_ref(), end).map(|()| head))
     }
 
-    fn of_first(block: Block, start: BlockAddr) -> Result<Self, Corrupt> {
-        let crc = RawCheckpoint::verify(&block, start.0.into())?;
+    fn of_first(bytes: &[u8], start: BlockAddr) -> Result<Self, Corrupt> {
+        let crc = RawCheckpoint::verify(bytes, start.0.into())?;
+        let block = first_unit(bytes);
         let total = block.view::<RawCheckpoint>().total_blocks(start.0.into())?;
         Ok(Self { block, crc, total })
     }
 
-    fn check_end(&self, last: &Block, at: BlockAddr) -> Result<(), Corrupt> {
+    fn check_end(&self, last: &[u8], at: BlockAddr) -> Result<(), Corrupt> {
         let differs = |why, found, expected| {
             Err(Corrupt::block(Structure::Checkpoint, at.0.into(), why, found, expected))
         };
         let crc = RawCheckpoint::verify(last, at.0.into())?;
-        let version = last.view::<RawCheckpoint>().checkpoint_ver.get();
+        let version = first_unit(last).view::<RawCheckpoint>().checkpoint_ver.get();
         if version != self.version() {
             return differs("version at the end of the pack", version, self.version());
         }
@@ -64,6 +66,10 @@ impl PackHead {
     pub fn version(&self) -> u64 {
         self.cp().checkpoint_ver.get()
     }
+}
+
+fn first_unit(block: &[u8]) -> Block {
+    Block::read_from_prefix(block).map_or_else(|_| Block::zeroed(), |(block, _)| block)
 }
 
 /// Index of the pack that a mount uses; `None` if neither counts.

@@ -102,7 +102,14 @@ impl RawSitEntry {
     }
 }
 
-/// A SIT block.
+/// The entries of a SIT block of any size, of consecutive segments.
+#[must_use]
+pub fn sit_block_entries(block: &[u8]) -> &[RawSitEntry] {
+    let count = block.len() / size_of::<RawSitEntry>();
+    <[RawSitEntry]>::ref_from_prefix_with_elems(block, count).map_or(&[], |(entries, _)| entries)
+}
+
+/// A SIT block of 4096 bytes.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RawSitBlock {
@@ -121,6 +128,14 @@ pub struct RawSitJournalEntry {
     pub segno: U32,
     /// The entry.
     pub entry: RawSitEntry,
+}
+
+impl RawSitJournalEntry {
+    /// An entry from its parts.
+    #[must_use]
+    pub fn new(seg: SegNo, entry: RawSitEntry) -> Self {
+        Self { segno: U32::new(seg.0), entry }
+    }
 }
 
 /// The SIT journal area of the cold data summary, 507 bytes.

@@ -1,5 +1,6 @@
 //! Segment summaries: who owns each block of a segment; and the journals that ride in them.
-use crate::{Block, Corrupt, Nid, Structure};
+use crate::{BLOCK_SIZE, Corrupt, Nid, Structure};
+use alloc::vec::Vec;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -9,11 +10,81 @@ pub const JOURNAL_BYTES: usize = 507;
 pub const ENTRIES_BYTES: usize = 512 * 7;
 /// Bytes of the footer.
 pub const FOOTER_BYTES: usize = 5;
-/// Entries that fit in the first block of the compacted form, after the two journals.
-pub const COMPACT_FIRST: usize = (4096 - FOOTER_BYTES - 2 * JOURNAL_BYTES) / 7;
-/// Entries that fit in a following block of the compacted form.
-pub const COMPACT_NEXT: usize = (4096 - FOOTER_BYTES) / 7;
-const _: () = assert!(COMPACT_FIRST == 439 && COMPACT_NEXT == 584);
+/// Where the parts of a summary are in the blocks of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SummaryLayout {
+    /// Bytes of a block.
+    pub block: usize,
+    /// Bytes of a summary: a block, or 4096 with `packed_ssa`.
+    pub summary: usize,
+}
+
+impl SummaryLayout {
+    /// That of a volume with blocks of 4096 bytes.
+    pub const SMALL: Self = Self { block: BLOCK_SIZE, summary: BLOCK_SIZE };
+
+    /// First byte of the journal.
+    #[must_use]
+    pub fn journal_at(self) -> usize {
+        self.summary / 8 * 7
+    }
+
+    /// Bytes of the journal.
+    #[must_use]
+    pub fn journal_bytes(self) -> usize {
+        self.type_at().saturating_sub(self.journal_at())
+    }
+
+    /// The byte with the type.
+    #[must_use]
+    pub fn type_at(self) -> usize {
+        self.summary.saturating_sub(FOOTER_BYTES)
+    }
+
+    /// A summary: entries, type, and of the journal what one of 4096 bytes has.
+    #[must_use]
+    pub fn decode(self, summary: &[u8]) -> RawSummaryBlock {
+        let mut block = RawSummaryBlock::empty(SummaryType::Data);
+        let copy = |from: usize, into: &mut [u8]| {
+            let bytes = summary.get(from..).and_then(|rest| rest.get(..into.len()));
+            if let Some(bytes) = bytes {
+                into.copy_from_slice(bytes);
+            }
+        };
+        copy(0, block.entries.as_mut_bytes());
+        copy(self.journal_at(), &mut block.journal);
+        block.entry_type = summary.get(self.type_at()).copied().unwrap_or(u8::MAX);
+        block
+    }
+
+    /// Entries of the compacted form in its first block, after the two journals, and in each one that follows.
+    #[must_use]
+    pub fn compact_entries(self) -> (usize, usize) {
+        let bytes = self.block.saturating_sub(FOOTER_BYTES);
+        (bytes.saturating_sub(2 * self.journal_bytes()) / ENTRY_BYTES, bytes / ENTRY_BYTES)
+    }
+
+    /// First byte of entry `i` of the compacted form, counted from its start.
+    #[must_use]
+    pub fn compact_at(self, i: usize) -> usize {
+        let (first, next) = self.compact_entries();
+        match i.checked_sub(first) {
+            None => 2 * self.journal_bytes() + i * ENTRY_BYTES,
+            Some(rest) => {
+                let next = next.max(1);
+                (1 + rest / next) * self.block + rest % next * ENTRY_BYTES
+            }
+        }
+    }
+
+    /// Entry `i` of compacted summaries, if their blocks reach that far.
+    #[must_use]
+    pub fn compact_entry(self, blocks: &[u8], i: usize) -> Option<RawSummary> {
+        RawSummary::read_from_prefix(blocks.get(self.compact_at(i)..)?).ok().map(|(entry, _)| entry)
+    }
+}
+
+const ENTRY_BYTES: usize = size_of::<RawSummary>();
 
 /// `struct f2fs_summary`, 7 bytes.
 #[derive(
@@ -88,6 +159,46 @@ impl RawSummaryBlock {
     }
 }
 
+/// A NAT or SIT journal: entries that are newer than the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Journal<E> {
+    /// Entries in use, as stored.
+    pub count: u16,
+    /// As many entries as there is room for; those from `count` on mean nothing.
+    pub entries: Vec<E>,
+}
+
+impl<E: FromBytes + IntoBytes + Immutable + KnownLayout + Unaligned> Journal<E> {
+    /// Reads a journal area.
+    #[must_use]
+    pub fn decode(area: &[u8]) -> Self {
+        let Ok((count, rest)) = U16::read_from_prefix(area) else {
+            return Self { count: 0, entries: Vec::new() };
+        };
+        let entries = rest.chunks_exact(size_of::<E>()).filter_map(|entry| E::read_from_bytes(entry).ok());
+        Self { count: count.get(), entries: entries.collect() }
+    }
+
+    /// Stores entries into a journal area of zeros, if they fit.
+    #[must_use]
+    pub fn encode(entries: &[E], area: &mut [u8]) -> bool {
+        let (Ok(count), Some((head, rest))) = (u16::try_from(entries.len()), area.split_first_chunk_mut())
+        else {
+            return false;
+        };
+        *head = count.to_le_bytes();
+        entries.write_to_prefix(rest).is_ok()
+    }
+}
+
+impl<E> Journal<E> {
+    /// The entries in use, if there can be so many.
+    #[must_use]
+    pub fn used(&self) -> Option<&[E]> {
+        self.entries.get(..self.count.into())
+    }
+}
+
 /// Journal area of the hot node summary: lifetime write statistics.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -100,20 +211,3 @@ pub struct RawExtraInfo {
     pub reserved: [u8; 497],
 }
 const _: () = assert!(size_of::<RawExtraInfo>() == JOURNAL_BYTES);
-
-/// Where entry number `i` of the compacted form is: (block of the form, byte offset).
-#[must_use]
-pub fn compact_position(i: usize) -> (usize, usize) {
-    match i.checked_sub(COMPACT_FIRST) {
-        None => (0, 2 * JOURNAL_BYTES + i * 7),
-        Some(rest) => (1 + rest / COMPACT_NEXT, (rest % COMPACT_NEXT) * 7),
-    }
-}
-
-/// Entry `i` of compacted summaries, if the blocks reach that far.
-#[must_use]
-pub fn compact_entry(blocks: &[Block], i: usize) -> Option<RawSummary> {
-    let (block, offset) = compact_position(i);
-    let bytes = blocks.get(block)?.0.get(offset..)?;
-    RawSummary::read_from_prefix(bytes).ok().map(|(entry, _)| entry)
-}

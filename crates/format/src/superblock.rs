@@ -194,8 +194,17 @@ impl RawSuperblock {
         crc(F2FS_MAGIC, bytes.get(..SB_CRC_OFFSET as usize).unwrap_or_default())
     }
 
-    /// Checks everything the kernel checks; `copy` is the block the bytes came from.
+    /// Checks everything the kernel checks where pages have 4096 bytes; `copy` is the block the bytes came from.
     pub fn parse(&self, copy: u64) -> Result<Superblock, Corrupt> {
+        self.parse_up_to(copy, LOG_BLOCK_SIZE)
+    }
+
+    /// The same for a volume with blocks of any size that the format has.
+    pub fn parse_any_block_size(&self, copy: u64) -> Result<Superblock, Corrupt> {
+        self.parse_up_to(copy, MAX_LOG_BLOCK_SIZE)
+    }
+
+    fn parse_up_to(&self, copy: u64, max_log_blocksize: u32) -> Result<Superblock, Corrupt> {
         let bad = |why, found: u32, expected: u32| {
             Err(Corrupt::block(Structure::Superblock, copy, why, found.into(), expected.into()))
         };
@@ -213,14 +222,13 @@ impl RawSuperblock {
         };
         self.verify().or_else(|(why, found, expected)| bad(why, found, expected))?;
         let features = Features::from_bits_retain(self.feature.get());
-        same("log_blocksize", self.log_blocksize.get(), LOG_BLOCK_SIZE)?;
+        let log_blocksize = self.log_blocksize.get();
+        within("log_blocksize", log_blocksize, LOG_BLOCK_SIZE, max_log_blocksize)?;
         same("log_blocks_per_seg", self.log_blocks_per_seg.get(), 9)?;
-        within("log_sectorsize", self.log_sectorsize.get(), 9, LOG_BLOCK_SIZE)?;
-        same(
-            "log_sectors_per_block",
-            self.log_sectors_per_block.get(),
-            LOG_BLOCK_SIZE.saturating_sub(self.log_sectorsize.get()),
-        )?;
+        let log_sectorsize = self.log_sectorsize.get();
+        within("log_sectorsize", log_sectorsize, 9, log_blocksize)?;
+        let per_block = log_blocksize.saturating_sub(log_sectorsize);
+        same("log_sectors_per_block", self.log_sectors_per_block.get(), per_block)?;
         let (segs, main) = (self.segment_count.get(), self.segment_count_main.get());
         let (spz, sps, secs) = (self.secs_per_zone.get(), self.segs_per_sec.get(), self.section_count.get());
         within("segment_count", segs, 9, MAX_SEGMENTS)?;
@@ -338,7 +346,8 @@ impl RawSuperblock {
         if self.segment_count_nat.get() == 0 || self.segment_count_sit.get() == 0 {
             return same("empty SIT or NAT area", 0, Some(2));
         }
-        let sit_entries = u64::from(self.segment_count_sit.get() / 2) * 512 * 55;
+        let geo = Geometry::of(self, Features::from_bits_retain(self.feature.get()));
+        let sit_entries = u64::from(self.segment_count_sit.get() / 2) * 512 * u64::from(geo.sit_per_block());
         if sit_entries < u64::from(self.segment_count_main.get()) {
             return same(
                 "SIT area too small",
@@ -373,6 +382,7 @@ impl RawSuperblock {
 impl Geometry {
     pub(crate) fn of(sb: &RawSuperblock, features: Features) -> Self {
         Self {
+            block_size: 1u32.checked_shl(sb.log_blocksize.get()).unwrap_or(0),
             segs_per_sec: sb.segs_per_sec.get(),
             secs_per_zone: sb.secs_per_zone.get(),
             section_count: sb.section_count.get(),
@@ -390,6 +400,7 @@ impl Geometry {
             cp_payload: sb.cp_payload.get(),
             block_count: sb.block_count.get(),
             has_ssa: !features.contains(Features::RO),
+            packed_ssa: features.contains(Features::PACKED_SSA),
         }
     }
 }

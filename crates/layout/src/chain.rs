@@ -1,9 +1,11 @@
 //! The roll-forward chain: the nodes that fsync wrote after a checkpoint, each naming the address of the next one.
+use crate::reader::read_volume_block;
 use crate::{Pack, Reader, Stamp};
 use alloc::collections::BTreeSet;
-use segno_format::node::RawNode;
+use segno_format::node::RawNodeFooter;
 use segno_format::sit::LogType;
 use segno_format::{Block, BlockAddr, Geometry};
+use zerocopy::FromBytes;
 
 /// Follows a chain.
 pub struct Chain<'a> {
@@ -32,6 +34,16 @@ pub struct Link<N> {
     pub cp_ver: u64,
     /// `next_blkaddr` in its footer.
     pub next: BlockAddr,
+}
+
+impl<N> Link<N> {
+    /// Of a node that is this block of the volume.
+    #[must_use]
+    pub fn of(node: N, block: &[u8]) -> Option<Self> {
+        let (_, footer) = RawNodeFooter::ref_from_suffix(block).ok()?;
+        let next = BlockAddr(footer.next_blkaddr.get());
+        Some(Self { node, cp_ver: footer.cp_ver.get(), next })
+    }
 }
 
 impl<'a> Chain<'a> {
@@ -65,18 +77,14 @@ impl<'a> Chain<'a> {
         Ok(Ok((at, link.node)))
     }
 
-    /// The next node, and its address.
+    /// The first 4096 bytes of the next node, and its address.
     pub fn next<R: Reader + ?Sized>(
         &mut self,
         reader: &R,
     ) -> Result<Result<(BlockAddr, Block), ChainEnd>, R::Error> {
         self.step(|at| {
-            let link = |block: Block| {
-                let footer = block.view::<RawNode>().footer;
-                let next = BlockAddr(footer.next_blkaddr.get());
-                Link { node: block, cp_ver: footer.cp_ver.get(), next }
-            };
-            Ok(reader.read_block(at)?.map(link))
+            let block = read_volume_block(reader, self.geo, at)?;
+            Ok(block.and_then(|block| Link::of(block.first_unit(), block.as_ref())))
         })
     }
 }

@@ -3,15 +3,13 @@ use crate::check_checkpoint;
 use alloc::vec;
 use alloc::vec::Vec;
 use segno_format::checkpoint::{CpFlags, RawCheckpoint, bitmap_place};
-use segno_format::nat::RawNatJournal;
-use segno_format::orphan::{ORPHANS_PER_BLOCK, RawOrphanBlock};
-use segno_format::sit::{LogType, RawSitJournal};
-use segno_format::summary::{
-    COMPACT_FIRST, COMPACT_NEXT, JOURNAL_BYTES, RawExtraInfo, RawSummaryBlock, compact_position,
-};
+use segno_format::nat::RawNatJournalEntry;
+use segno_format::orphan::RawOrphanFooter;
+use segno_format::sit::{LogType, RawSitJournalEntry};
+use segno_format::summary::{Journal, RawExtraInfo, RawSummaryBlock, SummaryLayout};
 use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, Corrupt, Geometry, Ino};
 use zerocopy::little_endian::{U16, U32, U64};
-use zerocopy::{FromZeros, IntoBytes};
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 /// What the blocks of a pack say.
 pub struct Contents<'a> {
@@ -30,18 +28,18 @@ pub struct Contents<'a> {
     /// Summaries of the segments of the node logs: stored by an unmount.
     pub nodes: Option<[&'a RawSummaryBlock; 3]>,
     /// NAT entries newer than the NAT.
-    pub nat: &'a RawNatJournal,
+    pub nat: &'a [RawNatJournalEntry],
     /// SIT entries newer than the SIT.
-    pub sit: &'a RawSitJournal,
+    pub sit: &'a [RawSitJournalEntry],
     /// KiB written in the life of the volume; stored with the summaries of nodes.
     pub kbytes_written: u64,
 }
 
 /// The blocks of a pack.
 pub struct Encoded {
-    /// All but the last one.
+    /// All but the last one, as units.
     pub blocks: Vec<Block>,
-    /// The checkpoint block, which is also the last one.
+    /// The first 4096 bytes of the checkpoint block, which is also the last one.
     pub header: Block,
     /// Its checksum.
     pub crc: u32,
@@ -53,8 +51,8 @@ pub enum Unencodable {
     /// They take more blocks than a segment has: too many orphans.
     #[error("a checkpoint pack is longer than its segment")]
     TooLong,
-    /// The bitmaps or the compact summaries do not fit where the geometry has them.
-    #[error("the version bitmaps do not fit into the checkpoint pack")]
+    /// The bitmaps or the journals do not fit where the geometry has them.
+    #[error("the version bitmaps or the journals do not fit into the checkpoint pack")]
     Misfit,
     /// No mount would use a pack with this checkpoint block.
     #[error(transparent)]
@@ -66,98 +64,112 @@ impl Contents<'_> {
     pub fn encode(
         &self,
         geo: &Geometry,
-        seal: impl FnOnce(&mut Block) -> u32,
+        seal: impl FnOnce(&mut [u8]) -> u32,
     ) -> Result<Encoded, Unencodable> {
-        let orphans = orphan_blocks(self.orphans);
-        let (summaries, compact) = self.data_summaries()?;
-        let nodes = self.node_summaries();
-        let head = 1 + geo.cp_payload as usize;
-        let total = head + orphans.len() + summaries.len() + nodes.len() + 1;
+        let (block, layout) = (geo.block_size as usize, geo.summary_layout());
+        let orphans = orphan_blocks(self.orphans, block);
+        let (summaries, compact) = self.data_summaries(layout)?;
+        let nodes = self.node_summaries(layout)?;
+        let head = (1 + geo.cp_payload as usize) * block;
+        let total = (head + orphans.len() + summaries.len() + nodes.len()) / block + 1;
         if total > BLOCKS_PER_SEG as usize {
             return Err(Unencodable::TooLong);
         }
-        let mut blocks = vec![self.header.clone()];
-        blocks.resize(head, Block::zeroed());
-        let mut flags = self.header.view::<RawCheckpoint>().flags();
+        let mut first = self.header.clone();
+        let cp: &mut RawCheckpoint = first.view_mut();
+        let mut flags = cp.flags();
         flags.set(CpFlags::ORPHAN_PRESENT, !orphans.is_empty());
         flags.set(CpFlags::COMPACT_SUM, compact);
-        let first = blocks.first_mut().ok_or(Unencodable::Misfit)?;
-        let cp: &mut RawCheckpoint = first.view_mut();
         cp.ckpt_flags = U32::new(flags.bits());
         cp.cp_pack_total_block_count = U32::new(total as u32);
-        cp.cp_pack_start_sum = U32::new((head + orphans.len()) as u32);
+        cp.cp_pack_start_sum = U32::new(((head + orphans.len()) / block) as u32);
         cp.sit_ver_bitmap_bytesize = U32::new(self.sit_bitmap.len() as u32);
         cp.nat_ver_bitmap_bytesize = U32::new(self.nat_bitmap.len() as u32);
         cp.tail.fill(0);
+        let mut blocks = vec![0; head];
+        put(&mut blocks, 0, &first.0)?;
         let place = bitmap_place(geo, flags);
         put(&mut blocks, place.sit, self.sit_bitmap)?;
         put(&mut blocks, place.nat, self.nat_bitmap)?;
-        let first = blocks.first_mut().ok_or(Unencodable::Misfit)?;
         check_checkpoint(first.view(), geo, geo.pack_addr(0))?;
-        let crc = seal(first);
-        let header = first.clone();
+        let crc = seal(blocks.get_mut(..block).ok_or(Unencodable::Misfit)?);
         blocks.extend(orphans.into_iter().chain(summaries).chain(nodes));
+        let blocks = units(&blocks);
+        let header = blocks.first().cloned().ok_or(Unencodable::Misfit)?;
         Ok(Encoded { blocks, header, crc })
     }
 
     /// Summaries of the data logs with the NAT and SIT journals, and whether they are compact.
-    fn data_summaries(&self) -> Result<(Vec<Block>, bool), Unencodable> {
+    fn data_summaries(&self, layout: SummaryLayout) -> Result<(Vec<u8>, bool), Unencodable> {
         let cp: &RawCheckpoint = self.header.view();
         let [hot, warm, cold, ..] = LogType::ALL.map(|log| cp.position(log).used_blocks() as usize);
         let used = [hot, warm, cold];
         let total: usize = used.iter().sum();
-        if !self.compact || total > COMPACT_FIRST + COMPACT_NEXT {
-            let journals = [self.nat.as_bytes(), &[0; JOURNAL_BYTES], self.sit.as_bytes()];
-            let blocks = self.data.iter().zip(journals).map(|(sum, journal)| summary_block(sum, journal));
-            return Ok((blocks.collect(), false));
+        let (first, next) = layout.compact_entries();
+        let (mut nat, mut sit) = (vec![0; layout.journal_bytes()], vec![0; layout.journal_bytes()]);
+        if !Journal::encode(self.nat, &mut nat) || !Journal::encode(self.sit, &mut sit) {
+            return Err(Unencodable::Misfit);
         }
-        let mut blocks = vec![Block::zeroed(); if total > COMPACT_FIRST { 2 } else { 1 }];
-        put(&mut blocks, 0, self.nat.as_bytes())?;
-        put(&mut blocks, JOURNAL_BYTES, self.sit.as_bytes())?;
+        if !self.compact || total > first + next {
+            return Ok((summary_blocks(layout, self.data, [&nat, &[], &sit])?, false));
+        }
+        let mut blocks = vec![0; if total > first { 2 } else { 1 } * layout.block];
+        put(&mut blocks, 0, &nat)?;
+        put(&mut blocks, nat.len(), &sit)?;
         let entries = self.data.iter().zip(used).flat_map(|(sum, used)| sum.entries.iter().take(used));
         for (i, e) in entries.enumerate() {
-            let (block, byte) = compact_position(i);
-            put(&mut blocks, block * BLOCK_SIZE + byte, e.as_bytes())?;
+            put(&mut blocks, layout.compact_at(i), e.as_bytes())?;
         }
         Ok((blocks, true))
     }
 
-    fn node_summaries(&self) -> Vec<Block> {
+    fn node_summaries(&self, layout: SummaryLayout) -> Result<Vec<u8>, Unencodable> {
+        let Some(nodes) = self.nodes else { return Ok(Vec::new()) };
         let mut info = RawExtraInfo::new_zeroed();
         info.kbytes_written = U64::new(self.kbytes_written);
-        let journals = [info.as_bytes(), &[0; JOURNAL_BYTES], &[0; JOURNAL_BYTES]];
-        let all = self.nodes.iter().flatten();
-        all.zip(journals).map(|(sum, journal)| summary_block(sum, journal)).collect()
+        summary_blocks(layout, nodes, [info.as_bytes(), &[], &[]])
     }
 }
 
-fn summary_block(sum: &RawSummaryBlock, journal: &[u8]) -> Block {
-    let mut block = Block::zeroed();
-    let raw: &mut RawSummaryBlock = block.view_mut();
-    *raw = *sum;
-    raw.journal.copy_from_slice(journal);
-    block
+/// Summaries with these journals, a block each.
+fn summary_blocks(
+    layout: SummaryLayout,
+    summaries: [&RawSummaryBlock; 3],
+    journals: [&[u8]; 3],
+) -> Result<Vec<u8>, Unencodable> {
+    let mut blocks = vec![0; summaries.len() * layout.block];
+    for ((block, sum), journal) in blocks.chunks_exact_mut(layout.block).zip(summaries).zip(journals) {
+        put(block, 0, sum.entries.as_bytes())?;
+        put(block, layout.journal_at(), journal)?;
+        put(block, layout.type_at(), &[sum.entry_type])?;
+    }
+    Ok(blocks)
 }
 
-fn orphan_blocks(inos: &[Ino]) -> Vec<Block> {
-    let count = inos.len().div_ceil(ORPHANS_PER_BLOCK);
-    let block = |(i, part): (usize, &[Ino])| {
-        let mut b = Block::zeroed();
-        let raw: &mut RawOrphanBlock = b.view_mut();
-        for (slot, ino) in raw.ino.iter_mut().zip(part) {
-            *slot = U32::new(ino.0);
-        }
-        raw.blk_addr = U16::new(i as u16 + 1);
-        raw.blk_count = U16::new(count as u16);
-        raw.entry_count = U32::new(part.len() as u32);
-        b
-    };
-    inos.chunks(ORPHANS_PER_BLOCK).enumerate().map(block).collect()
+fn orphan_blocks(inos: &[Ino], block: usize) -> Vec<u8> {
+    let ino_bytes = block - size_of::<RawOrphanFooter>();
+    let lists = inos.chunks(ino_bytes / size_of::<U32>());
+    let count = lists.len();
+    let mut blocks = Vec::with_capacity(count * block);
+    for (i, list) in lists.enumerate() {
+        blocks.extend(list.iter().flat_map(|ino| ino.0.to_le_bytes()));
+        blocks.resize(i * block + ino_bytes, 0);
+        let mut footer = RawOrphanFooter::new_zeroed();
+        footer.blk_addr = U16::new(i as u16 + 1);
+        footer.blk_count = U16::new(count as u16);
+        footer.entry_count = U32::new(list.len() as u32);
+        blocks.extend_from_slice(footer.as_bytes());
+    }
+    blocks
 }
 
-/// Stores bytes at an offset of consecutive blocks.
-fn put(blocks: &mut [Block], at: usize, bytes: &[u8]) -> Result<(), Unencodable> {
-    let all = blocks.as_mut_bytes();
-    let place = at.checked_add(bytes.len()).and_then(|end| all.get_mut(at..end));
+/// Stores bytes at an offset.
+fn put(blocks: &mut [u8], at: usize, bytes: &[u8]) -> Result<(), Unencodable> {
+    let place = at.checked_add(bytes.len()).and_then(|end| blocks.get_mut(at..end));
     place.map(|place| place.copy_from_slice(bytes)).ok_or(Unencodable::Misfit)
+}
+
+/// Whole blocks as units.
+pub(crate) fn units(blocks: &[u8]) -> Vec<Block> {
+    blocks.chunks_exact(BLOCK_SIZE).filter_map(|unit| Block::read_from_bytes(unit).ok()).collect()
 }

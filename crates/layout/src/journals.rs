@@ -1,24 +1,21 @@
 //! The journals of the summaries: entries that are newer than the blocks of NAT and SIT, and which changes become such entries.
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use segno_format::nat::{NAT_JOURNAL_MAX, RawNatEntry, RawNatJournal, RawNatJournalEntry, nat_index};
-use segno_format::sit::{RawSitEntry, RawSitJournal, RawSitJournalEntry, SIT_JOURNAL_MAX};
+use segno_format::nat::{RawNatEntry, RawNatJournalEntry};
+use segno_format::sit::{RawSitEntry, RawSitJournalEntry};
+use segno_format::summary::Journal;
 use segno_format::{Corrupt, Geometry, Nid, SegNo, Structure};
-use zerocopy::FromZeros;
-use zerocopy::little_endian::{U16, U32};
 
 /// Entries of a NAT journal. Of two for a nid Linux takes the first.
-pub fn nat_entries(journal: &RawNatJournal, geo: &Geometry) -> Result<BTreeMap<Nid, RawNatEntry>, Corrupt> {
-    let bad =
-        |why, found: u32, expected: u32| journal_damage(Structure::NatJournal, geo, why, found, expected);
-    let count = journal.count.get();
-    let used = journal.entries.get(..count.into());
-    let used = used.ok_or_else(|| bad("entry count", count.into(), NAT_JOURNAL_MAX as u32))?;
+pub fn nat_entries(
+    journal: &Journal<RawNatJournalEntry>,
+    geo: &Geometry,
+) -> Result<BTreeMap<Nid, RawNatEntry>, Corrupt> {
     let mut entries = BTreeMap::new();
-    for e in used {
+    for e in used(journal, Structure::NatJournal, geo)? {
         let nid = Nid(e.nid.get());
         if nid == Nid::NONE || nid.0 >= geo.max_nid() {
-            return Err(bad("nid", nid.0, geo.max_nid()));
+            return Err(damage(Structure::NatJournal, geo, "nid", nid.0, geo.max_nid()));
         }
         entries.entry(nid).or_insert(e.entry);
     }
@@ -26,47 +23,28 @@ pub fn nat_entries(journal: &RawNatJournal, geo: &Geometry) -> Result<BTreeMap<N
 }
 
 /// Entries of a SIT journal. Of two for a segment Linux takes the last.
-pub fn sit_entries(journal: &RawSitJournal, geo: &Geometry) -> Result<BTreeMap<SegNo, RawSitEntry>, Corrupt> {
-    let bad =
-        |why, found: u32, expected: u32| journal_damage(Structure::SitJournal, geo, why, found, expected);
-    let count = journal.count.get();
-    let used = journal.entries.get(..count.into());
-    let used = used.ok_or_else(|| bad("entry count", count.into(), SIT_JOURNAL_MAX as u32))?;
+pub fn sit_entries(
+    journal: &Journal<RawSitJournalEntry>,
+    geo: &Geometry,
+) -> Result<BTreeMap<SegNo, RawSitEntry>, Corrupt> {
     let mut entries = BTreeMap::new();
-    for e in used {
+    for e in used(journal, Structure::SitJournal, geo)? {
         let seg = e.segno.get();
         if seg >= geo.segment_count_main {
-            return Err(bad("segment number", seg, geo.segment_count_main));
+            return Err(damage(Structure::SitJournal, geo, "segment number", seg, geo.segment_count_main));
         }
         entries.insert(SegNo(seg), e.entry);
     }
     Ok(entries)
 }
 
-fn journal_damage(what: Structure, geo: &Geometry, why: &'static str, found: u32, expected: u32) -> Corrupt {
+fn used<'a, E>(journal: &'a Journal<E>, what: Structure, geo: &Geometry) -> Result<&'a [E], Corrupt> {
+    let (count, room) = (journal.count.into(), journal.entries.len() as u32);
+    journal.used().ok_or_else(|| damage(what, geo, "entry count", count, room))
+}
+
+fn damage(what: Structure, geo: &Geometry, why: &'static str, found: u32, expected: u32) -> Corrupt {
     Corrupt::block(what, geo.cp_blkaddr.into(), why, found.into(), expected.into())
-}
-
-/// A NAT journal with these entries; those beyond its capacity are left out, so the caller sees to it that there are none.
-#[must_use]
-pub fn nat_journal(entries: impl ExactSizeIterator<Item = (Nid, RawNatEntry)>) -> RawNatJournal {
-    let mut journal = RawNatJournal::new_zeroed();
-    journal.count = U16::new(entries.len().min(NAT_JOURNAL_MAX) as u16);
-    for (slot, (nid, entry)) in journal.entries.iter_mut().zip(entries) {
-        *slot = RawNatJournalEntry { nid: U32::new(nid.0), entry };
-    }
-    journal
-}
-
-/// A SIT journal with these entries; those beyond its capacity are left out, so the caller sees to it that there are none.
-#[must_use]
-pub fn sit_journal(entries: impl ExactSizeIterator<Item = (SegNo, RawSitEntry)>) -> RawSitJournal {
-    let mut journal = RawSitJournal::new_zeroed();
-    journal.count = U16::new(entries.len().min(SIT_JOURNAL_MAX) as u16);
-    for (slot, (seg, entry)) in journal.entries.iter_mut().zip(entries) {
-        *slot = RawSitJournalEntry { segno: U32::new(seg.0), entry };
-    }
-    journal
 }
 
 /// Where changed NAT entries are stored.
@@ -85,17 +63,19 @@ impl NatChanges {
         changed: impl Iterator<Item = (Nid, RawNatEntry)>,
         mut journal: BTreeMap<Nid, RawNatEntry>,
         room: usize,
+        geo: &Geometry,
     ) -> Self {
+        let block_of = |nid: Nid| nid.0 / geo.nat_per_block();
         let mut sets: BTreeMap<u32, Vec<(Nid, RawNatEntry)>> = BTreeMap::new();
         let mut count = 0;
         for (nid, entry) in changed {
             journal.remove(&nid);
             count += 1;
-            sets.entry(nat_index(nid).0).or_default().push((nid, entry));
+            sets.entry(block_of(nid)).or_default().push((nid, entry));
         }
         if journal.len() + count > room {
             for (nid, entry) in core::mem::take(&mut journal) {
-                sets.entry(nat_index(nid).0).or_default().push((nid, entry));
+                sets.entry(block_of(nid)).or_default().push((nid, entry));
             }
         }
         let mut by_size: Vec<_> = sets.into_iter().collect();

@@ -29,7 +29,7 @@ mod tables;
 pub use chain::{Chain, ChainEnd, Link};
 pub use checked::{check_checkpoint, check_follows};
 pub use encode::{Contents, Encoded, Unencodable};
-pub use journals::{NatChanges, nat_entries, nat_journal, sit_entries, sit_journal};
+pub use journals::{NatChanges, nat_entries, sit_entries};
 pub use nat::{Nat, NatState};
 pub use nat_bits::nat_bits;
 pub use pack::{Pack, Packs, readable_pack};

@@ -1,11 +1,10 @@
 //! The NAT as of a checkpoint, block by block: each block may be lost.
-use crate::Reader;
-use crate::{Pack, Summaries};
+use crate::reader::read_volume_block;
+use crate::{Pack, Reader, Summaries};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use segno_format::geometry::NAT_PER_BLOCK;
-use segno_format::nat::{RawNatBlock, RawNatEntry, nat_index};
+use segno_format::nat::{RawNatEntry, nat_block_entries};
 use segno_format::{BlockAddr, Geometry, Nid};
 
 /// What the NAT says of a nid.
@@ -22,13 +21,14 @@ pub enum NatState {
 /// The NAT. Blocks of zeros take no memory.
 pub struct Nat {
     blocks: Vec<Slot>,
+    per_block: u32,
     journal: BTreeMap<u32, RawNatEntry>,
 }
 
 enum Slot {
     Lost,
     Zero,
-    Block(Box<RawNatBlock>),
+    Block(Box<[RawNatEntry]>),
 }
 
 impl Nat {
@@ -43,13 +43,13 @@ impl Nat {
         let journal = summaries.nat_journal().iter().rev().map(|e| (e.nid.get(), e.entry)).collect();
         let mut blocks = Vec::new();
         for b in 0..geo.nat_blocks().min(reader.end()) {
-            blocks.push(match reader.read_block(geo.nat_addr(b, pack.nat_copy(b)))? {
+            blocks.push(match read_volume_block(reader, geo, geo.nat_addr(b, pack.nat_copy(b)))? {
                 None => Slot::Lost,
                 Some(block) if block.is_zero() => Slot::Zero,
-                Some(block) => Slot::Block(Box::new(*block.view())),
+                Some(block) => Slot::Block(nat_block_entries(block.as_ref()).into()),
             });
         }
-        Ok(Self { blocks, journal })
+        Ok(Self { blocks, per_block: geo.nat_per_block(), journal })
     }
 
     /// Forgets blocks that are not to be believed: those of which more entries fail than pass, and those of zeros unless
@@ -58,9 +58,9 @@ impl Nat {
         let mut any = false;
         for (b, slot) in (0u32..).zip(&mut self.blocks) {
             let Slot::Block(block) = slot else { continue };
-            let first = b.saturating_mul(block.entries.len() as u32);
+            let first = b.saturating_mul(self.per_block);
             let used =
-                (first..).zip(&block.entries).filter(|(nid, e)| *nid >= Nid::ROOT.0 && e.addr().is_real());
+                (first..).zip(block.iter()).filter(|(nid, e)| *nid >= Nid::ROOT.0 && e.addr().is_real());
             let (good, bad) = used.fold((0, 0), |(good, bad), (nid, e)| match fits(Nid(nid), e) {
                 true => (good + 1, bad),
                 false => (good, bad + 1),
@@ -77,13 +77,17 @@ impl Nat {
         }
     }
 
+    fn slot(&self, nid: u32) -> Option<&Slot> {
+        self.blocks.get((nid / self.per_block) as usize)
+    }
+
     /// What it says of a nid.
     #[must_use]
     pub fn get(&self, nid: Nid) -> NatState {
-        let (b, i) = nat_index(nid);
-        let entry = match (self.journal.get(&nid.0), self.blocks.get(b as usize)) {
+        let i = (nid.0 % self.per_block) as usize;
+        let entry = match (self.journal.get(&nid.0), self.slot(nid.0)) {
             (Some(entry), _) => *entry,
-            (None, Some(Slot::Block(block))) => block.entries.get(i).copied().unwrap_or_default(),
+            (None, Some(Slot::Block(block))) => block.get(i).copied().unwrap_or_default(),
             (None, Some(Slot::Zero)) => RawNatEntry::default(),
             (None, Some(Slot::Lost) | None) => return NatState::Unknown,
         };
@@ -112,12 +116,11 @@ impl Nat {
     pub fn in_use(&self) -> impl Iterator<Item = (Nid, RawNatEntry)> + '_ {
         let stored = (0u32..).zip(&self.blocks).filter(|(_, slot)| matches!(slot, Slot::Block(_)));
         let stored = stored.flat_map(|(b, _)| {
-            let first = b.saturating_mul(NAT_PER_BLOCK);
-            first..first.saturating_add(NAT_PER_BLOCK)
+            let first = b.saturating_mul(self.per_block);
+            first..first.saturating_add(self.per_block)
         });
-        let is_stored =
-            |nid: u32| matches!(self.blocks.get((nid / NAT_PER_BLOCK) as usize), Some(Slot::Block(_)));
-        let end = (self.blocks.len() as u32).saturating_mul(NAT_PER_BLOCK);
+        let is_stored = |nid: u32| matches!(self.slot(nid), Some(Slot::Block(_)));
+        let end = (self.blocks.len() as u32).saturating_mul(self.per_block);
         let journal = self.journal.keys().copied().filter(move |nid| *nid < end && !is_stored(*nid));
         let all = stored.chain(journal).map(Nid);
         all.filter_map(|nid| Some((nid, self.used(nid)?)))

@@ -1,16 +1,20 @@
 //! The two checkpoint packs.
-use crate::reader::left_out;
+use crate::reader::{VolumeBlock, left_out, read_volume_block};
 use crate::{Reader, Stamp, Superblocks};
+use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 use segno_format::bits::msb;
 use segno_format::checkpoint::{
     BitmapPlace, CHECKSUM_OFFSET_MIN, CpFlags, RawCheckpoint, bitmap_place, newer_pack,
 };
-use segno_format::orphan::RawOrphanBlock;
+use segno_format::orphan::orphans;
 use segno_format::pack::{PackHead, in_force};
 use segno_format::sit::LogType;
+use segno_format::summary::SummaryLayout;
 use segno_format::superblock::Superblock;
 use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, BlockAddr, Corrupt, Geometry, Nid, Structure};
+use zerocopy::IntoBytes;
 
 /// A pack whose two ends are valid and agree.
 pub struct Pack {
@@ -18,13 +22,13 @@ pub struct Pack {
     pub index: usize,
     /// First block.
     pub start: BlockAddr,
-    /// All its blocks; one that the source leaves out is zero.
+    /// All its blocks, as units; one that the source leaves out is zero.
     pub blocks: Vec<Block>,
     /// Checksum of the checkpoint block.
     pub crc: u32,
-    bitmaps: Vec<u8>,
     place: BitmapPlace,
     payload: u32,
+    summaries: SummaryLayout,
 }
 
 /// Both packs, each with its verdict.
@@ -98,9 +102,9 @@ impl Pack {
     ) -> Result<Result<PackHead, Corrupt>, R::Error> {
         let mut missing = None;
         let head = PackHead::read(geo.pack_addr(index), |at| {
-            let block = reader.read_block(at)?;
+            let block = read_volume_block(reader, geo, at)?;
             missing = missing.or(block.is_none().then_some(at));
-            Ok(block.unwrap_or_else(Block::zeroed))
+            Ok(block.unwrap_or_else(|| VolumeBlock(vec![Block::zeroed(); geo.units() as usize])))
         })?;
         Ok(missing.map_or(head, |at| Err(left_out(Structure::Checkpoint, at))))
     }
@@ -117,14 +121,35 @@ impl Pack {
             Err(e) => return Ok(Err(e)),
         };
         let start = geo.pack_addr(index);
-        let blocks = reader.read_blocks(start, head.total)?;
+        let blocks = reader.read_blocks(geo.unit(start), head.total.saturating_mul(geo.units()))?;
         let blocks: Vec<Block> = blocks.into_iter().map(|b| b.unwrap_or_else(Block::zeroed)).collect();
-        let bitmaps = blocks.iter().take(1 + geo.cp_payload as usize).flat_map(|b| b.0).collect();
         let place = bitmap_place(geo, head.cp().flags());
-        Ok(Ok(Self { index, start, blocks, crc: head.crc, bitmaps, place, payload: geo.cp_payload }))
+        let (payload, summaries) = (geo.cp_payload, geo.summary_layout());
+        Ok(Ok(Self { index, start, blocks, crc: head.crc, place, payload, summaries }))
     }
 
-    /// The checkpoint block.
+    /// Number of its blocks.
+    #[must_use]
+    pub(crate) fn len(&self) -> usize {
+        self.blocks.len() * BLOCK_SIZE / self.summaries.block
+    }
+
+    /// The bytes of consecutive blocks; none if it has not all of them.
+    pub(crate) fn bytes(&self, blocks: Range<usize>) -> &[u8] {
+        let at = |block: usize| block.saturating_mul(self.summaries.block);
+        self.blocks.as_bytes().get(at(blocks.start)..at(blocks.end)).unwrap_or_default()
+    }
+
+    /// The bytes of a block.
+    pub(crate) fn block(&self, i: usize) -> Option<&[u8]> {
+        Some(self.bytes(i..i.saturating_add(1))).filter(|bytes| !bytes.is_empty())
+    }
+
+    pub(crate) fn summary_layout(&self) -> SummaryLayout {
+        self.summaries
+    }
+
+    /// The first 4096 bytes of the checkpoint block.
     #[must_use]
     pub fn header(&self) -> &Block {
         // A pack has at least three blocks: `total_blocks` has checked it.
@@ -169,19 +194,15 @@ impl Pack {
     fn whole(&self, at: usize, len: usize) -> Result<&[u8], Corrupt> {
         self.bitmap(at).get(..len).ok_or_else(|| {
             let why = "version bitmap does not fit in the pack";
-            Corrupt::block(
-                Structure::Checkpoint,
-                self.start.0.into(),
-                why,
-                len as u64,
-                self.bitmaps.len() as u64,
-            )
+            let room = self.bitmap(0).len();
+            Corrupt::block(Structure::Checkpoint, self.start.0.into(), why, len as u64, room as u64)
         })
     }
 
-    /// A version bitmap, and what follows it in the pack.
+    /// A version bitmap, and what follows it before the summaries.
     fn bitmap(&self, at: usize) -> &[u8] {
-        self.bitmaps.get(at..).unwrap_or_default()
+        let end = self.len().min(1 + self.payload as usize);
+        self.bytes(0..end).get(at..).unwrap_or_default()
     }
 
     /// Whether SIT block `b` is in the second copy.
@@ -216,7 +237,7 @@ impl Pack {
         let orphans = i64::from(start) - i64::from(first);
         let lists = if flags.contains(CpFlags::ORPHAN_PRESENT) { orphans >= 1 } else { orphans == 0 };
         let nodes = if self.has_node_summaries() { 3 } else { 0 };
-        let data = self.blocks.len() as i64 - i64::from(start) - nodes - 1;
+        let data = self.len() as i64 - i64::from(start) - nodes - 1;
         let summaries =
             if flags.contains(CpFlags::COMPACT_SUM) { (1..=2).contains(&data) } else { data == 3 };
         let large = flags.contains(CpFlags::LARGE_NAT_BITMAP);
@@ -236,13 +257,10 @@ impl Pack {
     pub fn orphans(&self) -> impl Iterator<Item = Result<Vec<Nid>, Corrupt>> + '_ {
         let present = self.flags().contains(CpFlags::ORPHAN_PRESENT);
         let first = 1 + self.payload as usize;
-        let end = (self.cp().cp_pack_start_sum.get() as usize).min(self.blocks.len());
-        let blocks = self.blocks.get(first..end).unwrap_or_default();
+        let end = (self.cp().cp_pack_start_sum.get() as usize).min(self.len());
+        let bytes = if present { self.bytes(first..end) } else { &[] };
         let addresses = (0..).map(move |i| self.start.offset(i)).skip(first);
-        let each = |(at, block): (BlockAddr, &'_ Block)| {
-            let inos = block.view::<RawOrphanBlock>().inos(at.0.into());
-            inos.map(Iterator::collect)
-        };
-        addresses.zip(if present { blocks } else { &[] }).map(each)
+        let each = |(at, block): (BlockAddr, &'_ [u8])| orphans(block, at.0.into()).map(Iterator::collect);
+        addresses.zip(bytes.chunks_exact(self.summaries.block)).map(each)
     }
 }

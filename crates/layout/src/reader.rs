@@ -1,9 +1,10 @@
-//! Where blocks come from.
+//! Where blocks come from. A source is read in units of 4096 bytes; a block of the volume is one or several of them.
 use alloc::vec::Vec;
 use core::convert::Infallible;
-use segno_format::{Block, BlockAddr, Corrupt, Structure};
+use segno_format::{Block, BlockAddr, Corrupt, Geometry, Structure};
+use zerocopy::IntoBytes;
 
-/// A source of a volume's blocks: a device, what a device would be with changes, or whatever is left of a damaged one.
+/// A source of a volume's units: a device, what a device would be with changes, or whatever is left of a damaged one.
 pub trait Reader {
     /// Why reading ended; a source that leaves out what it cannot read has none.
     type Error;
@@ -11,10 +12,10 @@ pub trait Reader {
     /// One past the last address that it can have.
     fn end(&self) -> u32;
 
-    /// A block. `None` is a block that the source leaves out.
+    /// A unit. `None` is one that the source leaves out.
     fn read_block(&self, at: BlockAddr) -> Result<Option<Block>, Self::Error>;
 
-    /// Consecutive blocks.
+    /// Consecutive units.
     fn read_blocks(&self, at: BlockAddr, count: u32) -> Result<Vec<Option<Block>>, Self::Error> {
         (0..count).map(|i| self.read_block(at.offset(i))).collect()
     }
@@ -34,6 +35,35 @@ impl<R: Reader + ?Sized> Reader for &R {
     fn read_blocks(&self, at: BlockAddr, count: u32) -> Result<Vec<Option<Block>>, R::Error> {
         (**self).read_blocks(at, count)
     }
+}
+
+/// A block of a volume, as its units.
+pub(crate) struct VolumeBlock(pub Vec<Block>);
+
+impl VolumeBlock {
+    pub(crate) fn first_unit(&self) -> Block {
+        self.0.first().cloned().unwrap_or_else(Block::zeroed)
+    }
+
+    pub(crate) fn is_zero(&self) -> bool {
+        self.0.iter().all(Block::is_zero)
+    }
+}
+
+impl AsRef<[u8]> for VolumeBlock {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+/// A block of a volume. `None` if the source leaves a part of it out.
+pub(crate) fn read_volume_block<R: Reader + ?Sized>(
+    reader: &R,
+    geo: &Geometry,
+    at: BlockAddr,
+) -> Result<Option<VolumeBlock>, R::Error> {
+    let units = reader.read_blocks(geo.unit(at), geo.units())?;
+    Ok(units.into_iter().collect::<Option<Vec<_>>>().map(VolumeBlock))
 }
 
 /// The damage that a block left out is.

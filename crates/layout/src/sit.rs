@@ -1,17 +1,17 @@
 //! The SIT as of a checkpoint.
-use crate::Reader;
-use crate::{Pack, Summaries};
+use crate::reader::read_volume_block;
+use crate::{Pack, Reader, Summaries};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use segno_format::bits::{msb, popcount};
-use segno_format::geometry::SIT_PER_BLOCK;
-use segno_format::sit::{LogType, RawSitBlock, RawSitEntry};
+use segno_format::sit::{LogType, RawSitEntry, sit_block_entries};
 use segno_format::{BlockAddr, Geometry, SegNo};
 
 /// The SIT. Blocks of zeros take no memory.
 pub struct Sit {
-    blocks: Vec<Option<Box<RawSitBlock>>>,
+    blocks: Vec<Option<Box<[RawSitEntry]>>>,
+    per_block: u32,
     lost: Vec<bool>,
     journal: BTreeMap<u32, RawSitEntry>,
 }
@@ -27,11 +27,11 @@ impl Sit {
         let journal = summaries.sit_journal().iter().map(|e| (e.segno.get(), e.entry)).collect();
         let (mut blocks, mut lost) = (Vec::new(), Vec::new());
         for b in 0..geo.sit_blocks().min(reader.end()) {
-            let block = reader.read_block(geo.sit_addr(b, pack.sit_copy(b)))?;
+            let block = read_volume_block(reader, geo, geo.sit_addr(b, pack.sit_copy(b)))?;
             lost.push(block.is_none());
-            blocks.push(block.filter(|b| !b.is_zero()).map(|b| Box::new(*b.view::<RawSitBlock>())));
+            blocks.push(block.filter(|b| !b.is_zero()).map(|b| sit_block_entries(b.as_ref()).into()));
         }
-        Ok(Self { blocks, lost, journal })
+        Ok(Self { blocks, per_block: geo.sit_per_block(), lost, journal })
     }
 
     /// Entry of a segment; `None` if it cannot be read.
@@ -40,12 +40,12 @@ impl Sit {
         if let Some(entry) = self.journal.get(&seg.0) {
             return Some(*entry);
         }
-        let b = (seg.0 / SIT_PER_BLOCK) as usize;
+        let b = (seg.0 / self.per_block) as usize;
         if *self.lost.get(b)? {
             return None;
         }
         match self.blocks.get(b)? {
-            Some(block) => block.entries.get((seg.0 % SIT_PER_BLOCK) as usize).copied(),
+            Some(block) => block.get((seg.0 % self.per_block) as usize).copied(),
             None => Some(zerocopy::FromZeros::new_zeroed()),
         }
     }
@@ -107,7 +107,7 @@ mod tests {
         let mut map = [0; 64];
         map[0] = 0b1110_0000;
         let journal = BTreeMap::from([(7, RawSitEntry::new(LogType::HotNode, 3, &map, 0))]);
-        let sit = Sit { blocks: vec![None, None], lost: vec![false, false], journal };
+        let sit = Sit { blocks: vec![None, None], per_block: 55, lost: vec![false, false], journal };
         assert_eq!([2, 3, 4].map(|valid| sit.is_lost(valid)), [false, false, true]);
         let empty = Sit { journal: BTreeMap::new(), ..sit };
         assert!(empty.is_lost(0));

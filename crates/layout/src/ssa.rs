@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 use segno_format::sit::LogType;
 use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
-use segno_format::{Block, BlockAddr, Geometry, SegNo};
+use segno_format::{BLOCK_SIZE, BlockAddr, Geometry, SegNo};
+use zerocopy::IntoBytes;
 
 /// Summary blocks kept.
 const CACHED: usize = 1024;
@@ -48,14 +49,26 @@ impl<R: Reader> Ssa<R> {
         }
         let mut cache = self.cache.borrow_mut();
         if !cache.contains_key(&seg.0) {
-            let read = self.reader.read_block(self.geo.ssa_addr(seg))?;
+            let read = summary(&self.reader, &self.geo, seg)?;
             if cache.len() >= CACHED {
                 cache.clear();
             }
-            cache.insert(seg.0, read.map(|b: Block| Box::new(*b.view())));
+            cache.insert(seg.0, read);
         }
         Ok(cache.get(&seg.0).and_then(|block| pick(block.as_deref()?, off)))
     }
+}
+
+/// The summary of a segment.
+fn summary<R: Reader>(
+    reader: &R,
+    geo: &Geometry,
+    seg: SegNo,
+) -> Result<Option<Box<RawSummaryBlock>>, R::Error> {
+    let layout = geo.summary_layout();
+    let units = reader.read_blocks(geo.summary_unit(seg), (layout.summary / BLOCK_SIZE) as u32)?;
+    let units = units.into_iter().collect::<Option<Vec<_>>>();
+    Ok(units.map(|units| Box::new(layout.decode(units.as_bytes()))))
 }
 
 fn pick(block: &RawSummaryBlock, off: u32) -> Option<Owner> {

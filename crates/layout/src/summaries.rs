@@ -1,22 +1,21 @@
 //! Summaries and journals that are kept in a checkpoint pack.
 use crate::Pack;
 use alloc::boxed::Box;
+use core::ops::Range;
 use segno_format::checkpoint::CpFlags;
-use segno_format::nat::{RawNatJournal, RawNatJournalEntry};
-use segno_format::sit::{LogType, RawSitJournal, RawSitJournalEntry};
-use segno_format::summary::{
-    JOURNAL_BYTES, RawExtraInfo, RawSummaryBlock, SummaryType, compact_entry, compact_position,
-};
+use segno_format::nat::RawNatJournalEntry;
+use segno_format::sit::{LogType, RawSitJournalEntry};
+use segno_format::summary::{Journal, RawExtraInfo, RawSummaryBlock, SummaryLayout, SummaryType};
 use segno_format::{Corrupt, Structure};
-use zerocopy::{FromBytes, FromZeros};
+use zerocopy::FromBytes;
 
 /// What a pack keeps for its logs.
 pub struct Summaries {
     logs: [Option<Box<RawSummaryBlock>>; 6],
     /// NAT entries newer than the NAT, as stored.
-    pub nat: Box<RawNatJournal>,
+    pub nat: Journal<RawNatJournalEntry>,
     /// SIT entries newer than the SIT, as stored.
-    pub sit: Box<RawSitJournal>,
+    pub sit: Journal<RawSitJournalEntry>,
     /// The first block of the pack that it should have for them and has not, from 0.
     missing: Option<usize>,
 }
@@ -41,7 +40,7 @@ impl Summaries {
     /// Whether the pack has all blocks that it should have for them.
     pub fn check(&self, pack: &Pack) -> Result<(), Corrupt> {
         let Some(missing) = self.missing else { return Ok(()) };
-        let (why, len) = ("summaries beyond the end of the pack", pack.blocks.len());
+        let (why, len) = ("summaries beyond the end of the pack", pack.len());
         let at = pack.start.0.into();
         Err(Corrupt::block(Structure::Summary, at, why, missing as u64, len as u64))
     }
@@ -55,28 +54,32 @@ impl Summaries {
     /// NAT entries newer than the NAT blocks.
     #[must_use]
     pub fn nat_journal(&self) -> &[RawNatJournalEntry] {
-        self.nat.entries.get(..usize::from(self.nat.count.get())).unwrap_or_default()
+        self.nat.used().unwrap_or_default()
     }
 
     /// SIT entries newer than the SIT blocks.
     #[must_use]
     pub fn sit_journal(&self) -> &[RawSitJournalEntry] {
-        self.sit.entries.get(..usize::from(self.sit.count.get())).unwrap_or_default()
+        self.sit.used().unwrap_or_default()
     }
 
     /// KiB written in the life of the volume, as far as the pack has it.
     #[must_use]
     pub fn kbytes_written(&self) -> u64 {
         let hot = self.of(LogType::HotNode).map(|s| s.journal);
-        hot.and_then(|journal| prefix::<RawExtraInfo>(&journal)).map_or(0, |info| info.kbytes_written.get())
+        let info = hot.and_then(|journal| RawExtraInfo::read_from_bytes(&journal).ok());
+        info.map_or(0, |info| info.kbytes_written.get())
     }
 
     /// Takes block `i` of the pack, unless it is the last one.
     fn put(&mut self, log: LogType, pack: &Pack, i: u32) {
-        let (i, end) = (i as usize, pack.blocks.len().saturating_sub(1));
-        let block = pack.blocks.get(i).filter(|_| i < end);
-        self.missing = self.missing.or(block.is_none().then_some(i));
-        self.set(log, block.map(|block| Box::new(*block.view())));
+        let block = Self::block(pack, i);
+        self.missing = self.missing.or(block.is_none().then_some(i as usize));
+        self.set(log, block.map(|block| Box::new(pack.summary_layout().decode(block))));
+    }
+
+    fn block(pack: &Pack, i: u32) -> Option<&[u8]> {
+        pack.block(i as usize).filter(|_| (i as usize) < pack.len().saturating_sub(1))
     }
 
     fn set(&mut self, log: LogType, block: Option<Box<RawSummaryBlock>>) {
@@ -86,7 +89,7 @@ impl Summaries {
     }
 
     fn empty() -> Self {
-        let (nat, sit) = (Box::new(RawNatJournal::new_zeroed()), Box::new(RawSitJournal::new_zeroed()));
+        let (nat, sit) = (Journal::decode(&[]), Journal::decode(&[]));
         Self { logs: [const { None }; 6], nat, sit, missing: None }
     }
 
@@ -97,9 +100,11 @@ impl Summaries {
         for (log, i) in LogType::ALL.into_iter().filter(|l| !l.is_node()).zip(0..) {
             out.put(log, pack, start.saturating_add(i));
         }
-        let journal = |log| out.of(log).map_or([0; JOURNAL_BYTES], |s| s.journal);
-        let (nat, sit) = (journal(LogType::HotData), journal(LogType::ColdData));
-        (*out.nat, *out.sit) = (zerocopy::transmute!(nat), zerocopy::transmute!(sit));
+        let journal = |i| {
+            Self::block(pack, start.saturating_add(i)).and_then(|b| b.get(journal_of(pack.summary_layout())))
+        };
+        out.nat = Journal::decode(journal(0).unwrap_or_default());
+        out.sit = Journal::decode(journal(2).unwrap_or_default());
         out
     }
 
@@ -108,22 +113,21 @@ impl Summaries {
         let start = pack.cp().cp_pack_start_sum.get() as usize;
         // The second end of the pack and the node summaries are not part of the stream.
         let tail = 1 + if pack.has_node_summaries() { 3 } else { 0 };
-        let stream = pack.blocks.get(start..pack.blocks.len().saturating_sub(tail)).unwrap_or_default();
-        let Some(first) = stream.first() else { return Self { missing: Some(start), ..out } };
-        if let Some(nat) = prefix(&first.0) {
-            *out.nat = nat;
-        }
-        if let Some(sit) = first.0.get(JOURNAL_BYTES..).and_then(prefix) {
-            *out.sit = sit;
-        }
+        let (layout, stream) = (pack.summary_layout(), pack.bytes(start..pack.len().saturating_sub(tail)));
+        let (journals, bytes) = (2 * layout.journal_bytes(), layout.journal_bytes());
+        let Some((nat, sit)) = stream.get(..journals).and_then(|journals| journals.split_at_checked(bytes))
+        else {
+            return Self { missing: Some(start), ..out };
+        };
+        (out.nat, out.sit) = (Journal::decode(nat), Journal::decode(sit));
         let mut next = 0;
         for log in LogType::ALL.into_iter().filter(|l| !l.is_node()) {
             let p = pack.cp().position(log);
             let count = p.used_blocks();
             let mut block = Box::new(RawSummaryBlock::empty(SummaryType::Data));
             for (slot, i) in block.entries.iter_mut().take(count as usize).zip(next..) {
-                let entry = compact_entry(stream, i);
-                let at = start.saturating_add(compact_position(i).0);
+                let entry = layout.compact_entry(stream, i);
+                let at = start.saturating_add(layout.compact_at(i) / layout.block);
                 out.missing = out.missing.or(entry.is_none().then_some(at));
                 *slot = entry.unwrap_or_default();
             }
@@ -134,6 +138,7 @@ impl Summaries {
     }
 }
 
-fn prefix<T: FromBytes>(bytes: &[u8]) -> Option<T> {
-    T::read_from_prefix(bytes).ok().map(|(v, _)| v)
+/// The bytes of a summary's journal.
+fn journal_of(layout: SummaryLayout) -> Range<usize> {
+    layout.journal_at()..layout.type_at()
 }

@@ -7,6 +7,9 @@ use alloc::vec::Vec;
 use segno_format::superblock::{RawSuperblock, SUPERBLOCK_COPIES, Superblock};
 use segno_format::{Block, BlockAddr, Corrupt, Structure, Unsupported};
 
+/// Units at which the second block of a volume can be.
+const SECOND_UNITS: [u32; 5] = [1, 2, 4, 8, 16];
+
 /// Both copies of the superblock, each with its verdict.
 pub struct Superblocks {
     /// Their blocks; `None` where the source leaves one out.
@@ -27,13 +30,35 @@ pub enum NoSuperblock {
 }
 
 impl Superblocks {
-    /// Reads both.
+    /// Reads both of a volume with blocks of 4096 bytes.
     pub fn load<R: Reader + ?Sized>(reader: &R) -> Result<Self, R::Error> {
         let [first, second] = SUPERBLOCK_COPIES;
         let blocks = [reader.read_block(first)?, reader.read_block(second)?];
         let [block0, block1] = &blocks;
         let parsed = [parse(block0.as_ref(), first), parse(block1.as_ref(), second)];
         Ok(Self { blocks, parsed })
+    }
+
+    /// Reads both of a volume with blocks of any size, their units. The second copy is in the second block, so where it is follows from the
+    /// first; if that does not count, each possible place is tried.
+    pub fn load_any_block_size<R: Reader + ?Sized>(reader: &R) -> Result<Self, R::Error> {
+        let read = |unit: u32| {
+            let (at, block) = (BlockAddr(unit), reader.read_block(BlockAddr(unit))?);
+            let parsed = block.as_ref().ok_or_else(|| left_out(Structure::Superblock, at));
+            let parsed = parsed.and_then(|block| raw(block).parse_any_block_size(unit.into()));
+            Ok((block, parsed.and_then(|sb| in_its_place(sb, unit))))
+        };
+        let (block0, first) = read(0)?;
+        let [mut place, others @ ..] = SECOND_UNITS;
+        let mut others = others.iter();
+        if let Ok(sb) = &first {
+            (place, others) = (sb.geo.units(), [].iter());
+        }
+        let (mut block1, mut second) = read(place)?;
+        while let (Err(_), Some(&place)) = (&second, others.next()) {
+            (block1, second) = read(place)?;
+        }
+        Ok(Self { blocks: [block0, block1], parsed: [first, second] })
     }
 
     /// As stored; `None` where the source leaves the block out.
@@ -95,6 +120,21 @@ pub fn superblock_in_force<R: Reader + ?Sized>(
     let other = [block0, block1].iter().flatten().find_map(|block| raw(block).other_block_size());
     let damaged = || NoSuperblock::Damaged(Box::new([damage0, damage1]));
     Ok(Err(other.map_or_else(damaged, NoSuperblock::Unsupported)))
+}
+
+/// A copy that says it has another place than the one it was found at is of no use.
+fn in_its_place(sb: Superblock, unit: u32) -> Result<Superblock, Corrupt> {
+    let expected = sb.geo.units();
+    if unit == 0 || unit == expected {
+        return Ok(sb);
+    }
+    Err(Corrupt::block(
+        Structure::Superblock,
+        unit.into(),
+        "place of the second copy",
+        unit.into(),
+        expected.into(),
+    ))
 }
 
 fn raw(block: &Block) -> RawSuperblock {

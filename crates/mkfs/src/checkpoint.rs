@@ -5,11 +5,11 @@ use segno_format::bits::msb;
 use segno_format::checkpoint::{
     CHECKSUM_OFFSET_MAX, CHECKSUM_OFFSET_MIN, CpFlags, LogPosition, RawCheckpoint,
 };
-use segno_format::nat::{RawNatEntry, RawNatJournal};
-use segno_format::sit::{LogType, RawSitEntry, RawSitJournal, SIT_MAP_BYTES};
+use segno_format::nat::{RawNatEntry, RawNatJournalEntry};
+use segno_format::sit::{LogType, RawSitEntry, RawSitJournalEntry, SIT_MAP_BYTES};
 use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
-use segno_format::{Block, Features, Geometry, Nid, SegNo};
-use segno_layout::{Contents, Encoded, Unencodable, nat_bits, nat_journal, sit_journal};
+use segno_format::{Block, Features, Geometry, SegNo};
+use segno_layout::{Contents, Encoded, Unencodable, nat_bits};
 use zerocopy::little_endian::{U32, U64};
 
 static EMPTY: RawSummaryBlock = RawSummaryBlock::empty(SummaryType::Data);
@@ -37,7 +37,8 @@ pub(crate) struct Source<'a> {
 
 impl Source<'_> {
     pub(crate) fn packs(&self, ver: u32) -> Result<Packs, Unencodable> {
-        let header = self.checkpoint_block();
+        let mut header = self.checkpoint_block();
+        header.view_mut::<RawCheckpoint>().checkpoint_ver = U64::new(ver.into());
         let contents = Contents {
             header: &header,
             sit_bitmap: &vec![0; self.geo.sit_bitmap_bytes()],
@@ -50,10 +51,10 @@ impl Source<'_> {
             sit: &self.sit_journal(),
             kbytes_written: 0,
         };
-        let Encoded { mut blocks, header, crc } =
-            contents.encode(self.geo, |head| sealed(head, ver.into()))?;
+        let Encoded { mut blocks, header, crc } = contents.encode(self.geo, RawCheckpoint::seal)?;
         let mut second = header.clone();
-        sealed(&mut second, 0);
+        second.view_mut::<RawCheckpoint>().checkpoint_ver = U64::ZERO;
+        RawCheckpoint::seal(&mut second);
         blocks.push(header);
         // The inodes are in the journal; only block 0 has anything, the entries of the virtual inodes.
         let nat_bits = nat_bits(self.geo, ver.into(), crc, |b| if b == 0 { 3 } else { 0 });
@@ -127,21 +128,21 @@ impl Source<'_> {
         }
     }
 
-    fn nat_journal(&self) -> RawNatJournal {
+    fn nat_journal(&self) -> Vec<RawNatJournalEntry> {
         let start = self.layout.curseg_start(LogType::HotNode);
-        let entry =
-            |(i, (nid, _)): (usize, &(Nid, _))| (*nid, RawNatEntry::new(0, *nid, start.offset(i as u32)));
-        nat_journal(self.content.nodes.iter().enumerate().map(entry))
+        let entry = |nid, i| RawNatJournalEntry::new(nid, RawNatEntry::new(0, nid, start.offset(i)));
+        self.content.nodes.iter().zip(0..).map(|((nid, _), i)| entry(*nid, i)).collect()
     }
 
     /// An entry for each log, so that the empty ones have their type too.
-    fn sit_journal(&self) -> RawSitJournal {
-        sit_journal(self.logs().iter().map(|&log| {
+    fn sit_journal(&self) -> Vec<RawSitJournalEntry> {
+        let entry = |&log: &LogType| {
             let valid = self.valid_blocks(log);
             let mut map = [0; SIT_MAP_BYTES];
             (0..valid.into()).for_each(|i| msb::put(&mut map, i, true));
-            (self.layout.curseg(log), RawSitEntry::new(log, valid, &map, 0))
-        }))
+            RawSitJournalEntry::new(self.layout.curseg(log), RawSitEntry::new(log, valid, &map, 0))
+        };
+        self.logs().iter().map(entry).collect()
     }
 
     fn data_summary(&self) -> RawSummaryBlock {
@@ -159,10 +160,4 @@ impl Source<'_> {
         }
         summary
     }
-}
-
-/// Stores a version and its checksum, which is returned.
-fn sealed(head: &mut Block, ver: u64) -> u32 {
-    head.view_mut::<RawCheckpoint>().checkpoint_ver = U64::new(ver);
-    RawCheckpoint::seal(head)
 }

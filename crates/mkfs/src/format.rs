@@ -98,7 +98,7 @@ fn clear_tables(target: &Target<'_>, geo: &Geometry) -> Result<(), MkfsError> {
 }
 
 fn write_nat(target: &Target<'_>, geo: &Geometry) -> Result<(), MkfsError> {
-    let block = nat_block(0, RawNatEntry::without_node);
+    let block = nat_block(Block::zeroed(), 0, RawNatEntry::without_node);
     target.write(geo.nat_addr(0, false), "writing the NAT", [&block])
 }
 

@@ -1,14 +1,15 @@
 //! A checkpoint block in memory that keeps the checksum of another one: chain and journal are bound to it.
-use segno_format::Block;
 use segno_format::checkpoint::RawCheckpoint;
 
 /// Four of the bytes of `alloc_type` that no log has.
 const FREE: usize = 184;
 
 /// Changes unused bytes so that the checksum, which is stored and returned, is this one.
-pub(crate) fn seal_as(block: &mut Block, crc: u32) -> u32 {
+pub(crate) fn seal_as(block: &mut [u8], crc: u32) -> u32 {
     let mut with = |bytes: u32| {
-        block.set_u32_at(FREE, bytes);
+        if let Some(place) = block.get_mut(FREE..).and_then(|rest| rest.first_chunk_mut()) {
+            *place = bytes.to_le_bytes();
+        }
         RawCheckpoint::seal(block)
     };
     // The checksum is linear in the bytes: each bit of them changes the same bits of it, whatever the others are.
@@ -29,6 +30,7 @@ pub(crate) fn seal_as(block: &mut Block, crc: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use segno_format::Block;
 
     #[test]
     fn any_checksum() {
@@ -36,7 +38,7 @@ mod tests {
             let mut block = Block::zeroed();
             block.0.iter_mut().zip(0u32..).for_each(|(b, i)| *b = (i * i) as u8);
             block.view_mut::<RawCheckpoint>().checksum_offset.set(offset);
-            seal_as(&mut block, wanted);
+            seal_as(&mut block.0, wanted);
             assert_eq!(RawCheckpoint::verify(&block, 0), Ok(wanted));
         }
     }

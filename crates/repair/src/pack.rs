@@ -7,12 +7,9 @@ use crate::tables::{Claims, Flip, Logs};
 use crate::volume::Volume;
 use segno_check::enough_reserved;
 use segno_format::checkpoint::{CpFlags, RawCheckpoint};
-use segno_format::nat::RawNatJournal;
-use segno_format::sit::RawSitJournal;
 use segno_format::summary::RawSummaryBlock;
 use segno_format::{BLOCKS_PER_SEG, Block, Corrupt, SegNo};
 use segno_layout::{Contents, Encoded};
-use zerocopy::FromZeros;
 use zerocopy::little_endian::{U32, U64};
 
 /// Checkpoints by which a pack can be ahead of the one in force.
@@ -54,8 +51,8 @@ pub(crate) fn build(state: &mut State<'_>, original: &Volume<'_>, parts: &Parts<
         compact: false,
         nodes: Some([n0, n1, n2]),
         // The tables have all entries.
-        nat: &RawNatJournal::new_zeroed(),
-        sit: &RawSitJournal::new_zeroed(),
+        nat: &[],
+        sit: &[],
         kbytes_written: state.vol.summaries.kbytes_written(),
     };
     let encoded = contents.encode(geo, |block| match parts.keep_chain {

@@ -124,7 +124,7 @@ pub(crate) fn sit(
     let (geo, vol) = (original.geo, state.vol);
     let mut out = Vec::new();
     for b in 0..geo.sit_blocks() {
-        let block = sit_block(&geo, b, |seg| {
+        let block = sit_block(Block::zeroed(), &geo, b, |seg| {
             let old = vol.sit.get(seg).unwrap_or_else(RawSitEntry::new_zeroed);
             sit_entry(seg, &old, claims, logs)
         });
@@ -159,7 +159,7 @@ pub(crate) fn nat(state: &State<'_>, original: &Volume<'_>, claims: &Claims) -> 
     for b in 0..geo.nat_blocks() {
         let copy = original.pack.nat_copy(b);
         let stored = original.reader.block(geo.nat_addr(b, copy))?;
-        let block = nat_block(b, |nid| nat_entry(state, claims, nid));
+        let block = nat_block(Block::zeroed(), b, |nid| nat_entry(state, claims, nid));
         if block.0 != stored.0 {
             out.push(Flip { b, addr: geo.nat_addr(b, !copy), block });
         }

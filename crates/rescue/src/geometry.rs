@@ -4,7 +4,7 @@ use crate::Reader;
 use crate::versions::Versions;
 use segno_format::checkpoint::RawCheckpoint;
 use segno_format::summary::RawSummaryBlock;
-use segno_format::{BLOCKS_PER_SEG, BlockAddr, Geometry};
+use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, BlockAddr, Geometry};
 use segno_layout::{Packs, certain};
 
 /// Zone sizes in segments that are tried.
@@ -130,6 +130,8 @@ impl Areas {
             return None;
         }
         Some(Geometry {
+            block_size: BLOCK_SIZE as u32,
+            packed_ssa: false,
             segs_per_sec: 1,
             secs_per_zone: 1,
             section_count: self.main,

@@ -7,7 +7,7 @@ use segno_format::checkpoint::RawCheckpoint;
 use segno_format::dentry::{DentryShape, FileType};
 use segno_format::inode::{RawInode, seal_checksum, verify_checksum};
 use segno_format::node::{RawNode, first_block, kind_of_offset, path};
-use segno_format::orphan::RawOrphanBlock;
+use segno_format::orphan::orphans;
 use segno_format::quota::QuotaTable;
 use segno_format::sit::RawSitBlock;
 use segno_format::summary::RawSummaryBlock;
@@ -45,7 +45,7 @@ fn parsers() {
         let (_stops, _damage) = (sealed.stops(), sealed.damage());
         let _cp = RawCheckpoint::verify(&block, 0);
         let _total = block.view::<RawCheckpoint>().total_blocks(0);
-        let _orphans = block.view::<RawOrphanBlock>().inos(0).map(Iterator::count);
+        let _orphans = orphans(&block.0, 0).map(Iterator::count);
         let _type = block.view::<RawSummaryBlock>().parse_type(0);
         block.view::<RawSitBlock>().entries.iter().for_each(|e| drop(e.parse(SegNo(0))));
         let footer = block.view::<RawNode>().footer;

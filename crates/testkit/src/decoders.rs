@@ -2,11 +2,12 @@
 use segno_check::Decoded;
 use segno_device::{BlockDevice, ReadError};
 use segno_format::sit::LogType;
+use segno_format::summary::Journal;
 use segno_format::{Nid, SegNo};
 use segno_layout::{Nat, Pack, Sit, Summaries, superblock_in_force};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
-use zerocopy::IntoBytes;
+use zerocopy::{Immutable, IntoBytes};
 
 /// What both decoders found to be the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,8 +54,9 @@ fn same<T: PartialEq + Debug>(what: &str, check: T, layout: T) -> Result<(), Str
 }
 
 fn compare_summaries(check: &Decoded, pack: &Pack, layout: &Summaries) -> Result<(), String> {
-    same("NAT journal", check.nat_journal.as_bytes(), layout.nat.as_bytes())?;
-    same("SIT journal", check.sit_journal.as_bytes(), layout.sit.as_bytes())?;
+    let (nat, sit) = (&check.nat_journal, &check.sit_journal);
+    compare_journal("NAT journal", nat.count.get(), &nat.entries, &layout.nat)?;
+    compare_journal("SIT journal", sit.count.get(), &sit.entries, &layout.sit)?;
     // Of a log whose entries end with the pack, layout has those before, and check none.
     let whole = layout.check(pack).is_ok();
     for (log, check) in LogType::ALL.into_iter().zip(&check.summaries).filter(|(_, s)| whole || s.is_some()) {
@@ -63,6 +65,17 @@ fn compare_summaries(check: &Decoded, pack: &Pack, layout: &Summaries) -> Result
         same(&format!("summary of log {log:?}"), check, layout)?;
     }
     Ok(())
+}
+
+fn compare_journal<E: IntoBytes + Immutable>(
+    what: &str,
+    count: u16,
+    entries: &[E],
+    layout: &Journal<E>,
+) -> Result<(), String> {
+    let bytes = |used: Option<&[E]>| used.map(|entries| entries.as_bytes().to_vec());
+    let check = (count, bytes(entries.get(..count.into())));
+    same(what, check, (layout.count, bytes(layout.used())))
 }
 
 fn compare_sit(check: &Decoded, layout: &Sit) -> Result<(), String> {

@@ -2,9 +2,10 @@
 use crate::evidence::Pack;
 use crate::report::{Kind, Sink};
 use segno_format::checkpoint::CpFlags;
-use segno_format::orphan::RawOrphanBlock;
+use segno_format::orphan::{RawOrphanBlock, orphans};
 use segno_format::{Corrupt, Geometry, Structure};
 use std::collections::HashSet;
+use zerocopy::IntoBytes;
 
 pub(crate) fn load(pack: &Pack, geo: &Geometry, sink: &mut Sink) -> Vec<u32> {
     let mut inos = Vec::new();
@@ -23,9 +24,9 @@ pub(crate) fn load(pack: &Pack, geo: &Geometry, sink: &mut Sink) -> Vec<u32> {
                 sink.add(Kind::Orphan, Corrupt::block(Structure::OrphanBlock, at, why, found, expected));
             }
         };
-        require("index of the block", block.blk_addr.get().into(), u64::from(i - first) + 1);
-        require("number of blocks", block.blk_count.get().into(), u64::from(end - first));
-        let listed = match block.inos(at) {
+        require("index of the block", block.footer.blk_addr.get().into(), u64::from(i - first) + 1);
+        require("number of blocks", block.footer.blk_count.get().into(), u64::from(end - first));
+        let listed = match orphans(block.as_bytes(), at) {
             Ok(listed) => listed,
             Err(e) => {
                 sink.add(Kind::Orphan, e);

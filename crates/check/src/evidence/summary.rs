@@ -4,9 +4,9 @@ use crate::report::{Kind, Sink};
 use segno_format::checkpoint::CpFlags;
 use segno_format::nat::RawNatJournal;
 use segno_format::sit::{LogType, RawSitJournal};
-use segno_format::summary::{JOURNAL_BYTES, RawSummaryBlock, SummaryType, compact_entry};
+use segno_format::summary::{JOURNAL_BYTES, RawSummaryBlock, SummaryLayout, SummaryType};
 use segno_format::{Corrupt, Geometry, Structure};
-use zerocopy::{FromBytes, FromZeros};
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 /// Summaries and journals of a pack.
 pub(crate) struct PackSummaries {
@@ -83,7 +83,7 @@ impl PackSummaries {
             let count = p.used_blocks();
             let mut block = Box::new(RawSummaryBlock::empty(SummaryType::Data));
             for (slot, i) in block.entries.iter_mut().take(count as usize).zip(next..) {
-                let Some(entry) = compact_entry(stream, i) else {
+                let Some(entry) = SummaryLayout::SMALL.compact_entry(stream.as_bytes(), i) else {
                     let e = Corrupt::block(
                         Structure::Summary,
                         pack.addr(start),

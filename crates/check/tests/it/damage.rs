@@ -569,11 +569,11 @@ fn lists() {
         }),
         ("number of orphan blocks", &[Kind::Orphan], |e| {
             e.orphans(&[]);
-            e.edit::<RawOrphanBlock>(e.pack.offset(1), |b| b.blk_count = U16::new(2));
+            e.edit::<RawOrphanBlock>(e.pack.offset(1), |b| b.footer.blk_count = U16::new(2));
         }),
         ("number of orphans", &[Kind::Orphan], |e| {
             e.orphans(&[]);
-            e.edit::<RawOrphanBlock>(e.pack.offset(1), |b| b.entry_count = U32::new(1021));
+            e.edit::<RawOrphanBlock>(e.pack.offset(1), |b| b.footer.entry_count = U32::new(1021));
         }),
         ("circle of fsynced nodes", &[Kind::RollForward], |e| e.fsync(e.lookup("small"), e.next_node())),
     ]);

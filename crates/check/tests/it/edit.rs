@@ -89,9 +89,9 @@ impl Edit {
         self.edit::<RawOrphanBlock>(self.pack.offset(1), |block| {
             *block = RawOrphanBlock::new_zeroed();
             block.ino.iter_mut().zip(inos).for_each(|(slot, &ino)| slot.set(ino));
-            block.entry_count.set(inos.len() as u32);
-            block.blk_addr.set(1);
-            block.blk_count.set(1);
+            block.footer.entry_count.set(inos.len() as u32);
+            block.footer.blk_addr.set(1);
+            block.footer.blk_count.set(1);
         });
         self.change_cp(|cp| {
             cp.ckpt_flags.set((cp.flags() | CpFlags::ORPHAN_PRESENT).bits());

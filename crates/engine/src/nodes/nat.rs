@@ -11,9 +11,10 @@ use crate::meta::Device;
 use foldhash::HashMap;
 use segno_format::bits::msb;
 use segno_format::geometry::NAT_PER_BLOCK;
-use segno_format::nat::{NAT_JOURNAL_MAX, RawNatBlock, RawNatEntry, RawNatJournal, nat_index};
+use segno_format::nat::{NAT_JOURNAL_MAX, RawNatBlock, RawNatEntry, RawNatJournalEntry, nat_index};
+use segno_format::summary::Journal;
 use segno_format::{Block, BlockAddr, Corrupt, Geometry, Ino, Nid, Structure};
-use segno_layout::{NatChanges, flip, nat_entries, nat_journal};
+use segno_layout::{NatChanges, flip, nat_entries};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -84,7 +85,7 @@ pub struct Placed {
 
 /// State of the NAT that a checkpoint stores outside the NAT blocks.
 pub struct NatFlush {
-    pub journal: RawNatJournal,
+    pub journal: Vec<RawNatJournalEntry>,
     pub bitmap: Vec<u8>,
     pub next_free_nid: Nid,
     /// NAT blocks written.
@@ -98,7 +99,7 @@ impl Nat {
         dev: Arc<Device>,
         health: Arc<Health>,
         bitmap: Vec<u8>,
-        journal: &RawNatJournal,
+        journal: &Journal<RawNatJournalEntry>,
         next_free_nid: Nid,
     ) -> Result<Self> {
         let inner = Inner {
@@ -276,14 +277,14 @@ impl Nat {
         };
         let room = if unmount { 0 } else { NAT_JOURNAL_MAX };
         let changed = frozen.iter().map(|(&nid, e)| (nid, e.raw()));
-        let NatChanges { journal, blocks } = NatChanges::place(changed, journal, room);
+        let NatChanges { journal, blocks } = NatChanges::place(changed, journal, room, &self.geo);
         let stored = blocks.iter().map(|(_, set)| set.len()).sum::<usize>() + journal.len();
         invariant!(self.health, stored >= frozen.len(), "a NAT change is in neither journal nor block");
         invariant!(self.health, journal.len() <= NAT_JOURNAL_MAX, "the NAT journal exceeds its capacity");
         let blocks = self.write_blocks(&blocks, &mut bitmap)?;
         let mut inner = self.inner.lock();
         let flush = NatFlush {
-            journal: nat_journal(journal.iter().map(|(&nid, &entry)| (nid, entry))),
+            journal: journal.iter().map(|(&nid, &entry)| RawNatJournalEntry::new(nid, entry)).collect(),
             bitmap: bitmap.clone(),
             next_free_nid: inner.next_free(&self.geo),
             blocks: blocks.len() as u64,

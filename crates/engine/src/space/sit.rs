@@ -9,19 +9,19 @@ use crate::meta::Device;
 use crate::options::AllocMode;
 use segno_format::bits::msb;
 use segno_format::geometry::SIT_PER_BLOCK;
-use segno_format::sit::{LogType, RawSitBlock, RawSitJournal, SIT_JOURNAL_MAX};
+use segno_format::sit::{LogType, RawSitBlock, RawSitJournalEntry, SIT_JOURNAL_MAX};
+use segno_format::summary::Journal;
 use segno_format::{BLOCKS_PER_SEG, Block, Corrupt, Geometry, SegNo, Structure};
-use segno_layout::{flip, sit_block, sit_entries, sit_journal};
+use segno_layout::{flip, sit_block, sit_entries};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use zerocopy::FromZeros;
 
 /// SIT blocks read per request at mount.
 const READ_AHEAD: u32 = 256;
 
 /// State of the SIT that a checkpoint stores outside the SIT blocks.
 pub struct SitFlush {
-    pub journal: RawSitJournal,
+    pub journal: Vec<RawSitJournalEntry>,
     pub bitmap: Vec<u8>,
     /// SIT blocks written.
     pub blocks: u64,
@@ -30,7 +30,7 @@ pub struct SitFlush {
 /// State of the main area in the checkpoint pack.
 pub struct Loaded<'a> {
     pub bitmap: Vec<u8>,
-    pub journal: &'a RawSitJournal,
+    pub journal: &'a Journal<RawSitJournalEntry>,
     pub logs: [Log; 6],
     pub counts: Counts,
     pub elapsed_time: u64,
@@ -89,20 +89,23 @@ impl Space {
         let mut state = self.sit.lock().clone();
         let mut all = state.journal.clone();
         all.extend(&changed);
-        let mut journal = RawSitJournal::new_zeroed();
+        let mut journal = Vec::new();
         let mut written = 0;
         let bits = self.geo.sit_blocks() as usize;
         invariant!(self.health, state.bitmap.len() * 8 >= bits, "the SIT bitmap is shorter than the SIT");
         if all.len() <= SIT_JOURNAL_MAX {
-            journal =
-                self.with_table(|t| sit_journal(all.iter().map(|&seg| (seg, t.entry_at_boundary(seg)))));
+            journal = self.with_table(|t| {
+                let entry = |&seg| RawSitJournalEntry::new(seg, t.entry_at_boundary(seg));
+                all.iter().map(entry).collect()
+            });
             state.journal = all;
         } else {
             let mut blocks: Vec<u32> = all.iter().map(|s| s.0 / SIT_PER_BLOCK).collect();
             blocks.dedup();
             let mut out = Vec::with_capacity(blocks.len());
             for b in blocks {
-                let block = self.with_table(|t| sit_block(&self.geo, b, |seg| t.entry_at_boundary(seg)));
+                let block = self
+                    .with_table(|t| sit_block(Block::zeroed(), &self.geo, b, |seg| t.entry_at_boundary(seg)));
                 out.push((self.geo.sit_addr(b, flip(&mut state.bitmap, b)), Arc::new(block)));
             }
             written = out.len() as u64;

@@ -7,8 +7,8 @@ use segno_format::checkpoint::{
     CHECKSUM_OFFSET_MAX, CHECKSUM_OFFSET_MIN, CpFlags, LogPosition, RawCheckpoint,
 };
 use segno_format::geometry::NAT_PER_BLOCK;
-use segno_format::nat::{RawNatEntry, RawNatJournal};
-use segno_format::sit::{LogType, RawSitEntry, RawSitJournal, SIT_MAP_BYTES};
+use segno_format::nat::RawNatEntry;
+use segno_format::sit::{LogType, RawSitEntry, SIT_MAP_BYTES};
 use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
 use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Geometry, Nid, SegNo};
 use segno_layout::{Contents, Encoded, nat_bits, nat_block, sit_block};
@@ -98,7 +98,7 @@ impl Writer<'_> {
 
     fn write_nat(&self) -> Result<()> {
         for number in 0..(self.tables.nat.len() as u32).div_ceil(NAT_PER_BLOCK) {
-            let block = nat_block(number, |nid| self.nat_entry(nid));
+            let block = nat_block(Block::zeroed(), number, |nid| self.nat_entry(nid));
             self.image.write(self.geo.nat_addr(number, false).0.into(), &block.0)?;
         }
         Ok(())
@@ -117,7 +117,7 @@ impl Writer<'_> {
         }
         let of = |seg: SegNo| entries.get(seg.idx()).copied().unwrap_or_else(RawSitEntry::new_zeroed);
         for number in 0..self.geo.sit_blocks() {
-            let block = sit_block(self.geo, number, of);
+            let block = sit_block(Block::zeroed(), self.geo, number, of);
             self.image.write(self.geo.sit_addr(number, false).0.into(), &block.0)?;
         }
         Ok(())
@@ -134,7 +134,8 @@ impl Writer<'_> {
     }
 
     fn write_packs(&self, counts: Counts, version: u32) -> Result<()> {
-        let header = self.checkpoint(counts);
+        let mut header = self.checkpoint(counts);
+        header.view_mut::<RawCheckpoint>().checkpoint_ver = U64::new(version.into());
         let summary = |log| {
             let run = self.logs.iter().find(|r| r.log == log);
             self.tables
@@ -149,18 +150,19 @@ impl Writer<'_> {
             data: [&d0, &d1, &d2],
             compact: false,
             nodes: Some([&n0, &n1, &n2]),
-            nat: &RawNatJournal::new_zeroed(),
-            sit: &RawSitJournal::new_zeroed(),
+            nat: &[],
+            sit: &[],
             kbytes_written: 0,
         };
-        let encoded = contents.encode(self.geo, |head| sealed(head, version.into()));
+        let encoded = contents.encode(self.geo, RawCheckpoint::seal);
         let Encoded { blocks, header, crc } =
             encoded.map_err(|_| Error::Invariant("the layout has room for the checkpoint"))?;
         let (first, second) = (u64::from(self.geo.pack_addr(0).0), u64::from(self.geo.pack_addr(1).0));
         let last = blocks.len() as u64;
         // An empty second pack of version 0, so that the first one rules.
         let mut empty = header.clone();
-        sealed(&mut empty, 0);
+        empty.view_mut::<RawCheckpoint>().checkpoint_ver = U64::ZERO;
+        RawCheckpoint::seal(&mut empty);
         self.image.write(second, &empty.0)?;
         self.image.write(second + last, &empty.0)?;
         self.image.write(first, blocks.as_bytes())?;
@@ -222,10 +224,4 @@ impl LogRun {
         let at = self.start + self.blocks;
         (SegNo(at / BLOCKS_PER_SEG), (at % BLOCKS_PER_SEG) as u16)
     }
-}
-
-/// Stores a version and its checksum, which is returned.
-fn sealed(head: &mut Block, version: u64) -> u32 {
-    head.view_mut::<RawCheckpoint>().checkpoint_ver = U64::new(version);
-    RawCheckpoint::seal(head)
 }

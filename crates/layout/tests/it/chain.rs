@@ -1,17 +1,17 @@
 //! Where the roll-forward chain ends, and why.
-use super::{Blocks, volume};
+use super::{Blocks, geometries};
 use segno_format::checkpoint::{CpFlags, RawCheckpoint};
 use segno_format::node::RawNode;
-use segno_format::{Block, BlockAddr};
+use segno_format::{Block, BlockAddr, Geometry};
 use segno_layout::{Chain, ChainEnd, Stamp, certain};
 
-/// A node whose footer has this `cp_ver` and this next address.
-fn node(cp_ver: u64, next: u32) -> Block {
-    let mut block = Block::zeroed();
-    let footer = &mut block.view_mut::<RawNode>().footer;
+/// The units of a node whose footer has this `cp_ver` and this next address.
+fn node(geo: &Geometry, cp_ver: u64, next: u32) -> Vec<Block> {
+    let mut units = vec![Block::zeroed(); geo.units() as usize];
+    let footer = &mut units.last_mut().unwrap().view_mut::<RawNode>().footer;
     footer.cp_ver.set(cp_ver);
     footer.next_blkaddr.set(next);
-    block
+    units
 }
 
 fn stamp(flags: CpFlags) -> Stamp {
@@ -40,11 +40,14 @@ fn a_stamp_has_the_checksum_if_the_checkpoint_says_so() {
 
 #[test]
 fn a_chain_ends_where_the_next_node_is_none_of_it() {
-    let (_, sb) = volume(false);
-    let first = sb.geo.main_blkaddr;
+    geometries().iter().for_each(|(name, geo)| assert_chains_end(name, geo));
+}
+
+fn assert_chains_end(size: &str, geo: &Geometry) {
+    let first = geo.main_blkaddr;
     let stamp = stamp(CpFlags::CRC_RECOVERY);
     let (good, old) = (stamp.value(), stamp.value() - 1);
-    let outside = sb.geo.main_end();
+    let outside = geo.main_end();
     let cases: [(&str, &[(u32, u64, u32)], ChainEnd, usize); 6] = [
         ("nothing there", &[], ChainEnd::Missing, 0),
         ("an old node", &[(0, old, first + 1)], ChainEnd::Stamp, 0),
@@ -64,9 +67,12 @@ fn a_chain_ends_where_the_next_node_is_none_of_it() {
         ),
     ];
     for (name, nodes, expected, passed) in cases {
-        let blocks = nodes.iter().map(|(at, cp_ver, next)| (first + at, node(*cp_ver, *next)));
-        let reader = Blocks(blocks.collect());
-        let mut chain = Chain::new(&sb.geo, stamp, Some(BlockAddr(first)));
+        let mut reader = Blocks::default();
+        for (at, cp_ver, next) in nodes {
+            let unit = geo.unit(BlockAddr(first + at)).0;
+            reader.0.extend((unit..).zip(node(geo, *cp_ver, *next)));
+        }
+        let mut chain = Chain::new(geo, stamp, Some(BlockAddr(first)));
         let mut found = 0;
         let end = loop {
             match certain(chain.next(&reader)) {
@@ -74,6 +80,6 @@ fn a_chain_ends_where_the_next_node_is_none_of_it() {
                 Err(end) => break end,
             }
         };
-        assert_eq!((end, found), (expected, passed), "{name}");
+        assert_eq!((end, found), (expected, passed), "{size}: {name}");
     }
 }

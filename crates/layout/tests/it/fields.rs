@@ -5,14 +5,14 @@ use Broken::{Checkpoint, End, NatJournal, Orphans, Pack, SitEntry, SitJournal, S
 use segno_device::BlockDevice;
 use segno_format::checkpoint::{CpFlags, LogPosition, RawCheckpoint};
 use segno_format::nat::RawNatJournal;
-use segno_format::orphan::RawOrphanBlock;
+use segno_format::orphan::{RawOrphanBlock, orphans};
 use segno_format::pack::PackHead;
 use segno_format::sit::{LogType, RawSitEntry, RawSitJournal};
-use segno_format::summary::RawSummaryBlock;
+use segno_format::summary::{Journal, RawSummaryBlock};
 use segno_format::superblock::RawSuperblock;
 use segno_format::{Block, BlockAddr, Corrupt, Features, Geometry, SegNo};
 use segno_layout::{Contents, Summaries, Unencodable, check_checkpoint, nat_entries, sit_entries};
-use zerocopy::FromZeros;
+use zerocopy::{FromZeros, IntoBytes};
 
 /// A rule: the field, what is refused, the message, and a change that breaks it.
 struct Rule(&'static str, &'static str, &'static str, Broken);
@@ -27,7 +27,7 @@ enum Broken {
     Checkpoint(fn(&mut RawCheckpoint, &Geometry)),
     /// `Summaries::check`
     Pack(fn(&mut RawCheckpoint)),
-    /// `RawOrphanBlock::inos`
+    /// `orphans`
     Orphans(fn(&mut RawOrphanBlock)),
     /// `nat_entries`
     NatJournal(fn(&mut RawNatJournal, &Geometry)),
@@ -359,7 +359,12 @@ const RULES: [Rule; 65] = [
             cp.cp_pack_start_sum.set(400);
         }),
     ),
-    Rule("entry_count", "more than 1020", "entry count", Orphans(|orphans| orphans.entry_count.set(1021))),
+    Rule(
+        "entry_count",
+        "more than 1020",
+        "entry count",
+        Orphans(|orphans| orphans.footer.entry_count.set(1021)),
+    ),
     Rule("n_nats", "more than 38", "entry count", NatJournal(|journal, _| journal.count.set(39))),
     Rule(
         "nid",
@@ -462,17 +467,17 @@ impl Broken {
             Orphans(change) => {
                 let mut block = Block::zeroed();
                 change(block.view_mut());
-                ("orphan block", "RawOrphanBlock::inos", block.view::<RawOrphanBlock>().inos(0).err())
+                ("orphan block", "orphans", orphans(&block.0, 0).err())
             }
             NatJournal(change) => {
                 let mut journal = RawNatJournal::new_zeroed();
                 change(&mut journal, &geo);
-                ("NAT journal", "nat_entries", nat_entries(&journal, &geo).err())
+                ("NAT journal", "nat_entries", nat_entries(&Journal::decode(journal.as_bytes()), &geo).err())
             }
             SitJournal(change) => {
                 let mut journal = RawSitJournal::new_zeroed();
                 change(&mut journal, &geo);
-                ("SIT journal", "sit_entries", sit_entries(&journal, &geo).err())
+                ("SIT journal", "sit_entries", sit_entries(&Journal::decode(journal.as_bytes()), &geo).err())
             }
             SitEntry(change) => {
                 let mut entry = RawSitEntry::new_zeroed();
@@ -506,8 +511,8 @@ fn assert_not_encoded(header: &Block, geo: &Geometry, damage: Option<&Corrupt>) 
         data: [d0, d1, d2],
         compact: false,
         nodes: Some([n0, n1, n2]),
-        nat: &RawNatJournal::new_zeroed(),
-        sit: &RawSitJournal::new_zeroed(),
+        nat: &[],
+        sit: &[],
         kbytes_written: 0,
     };
     let refused = match contents.encode(geo, RawCheckpoint::seal) {

@@ -1,9 +1,10 @@
 //! Which changes of the NAT become entries of the journal, and which are written in blocks.
-use super::volume;
-use segno_format::nat::{NAT_JOURNAL_MAX, RawNatEntry};
-use segno_format::sit::{LogType, RawSitEntry, SIT_JOURNAL_MAX};
+use super::{geometries, volume};
+use segno_format::nat::{NAT_JOURNAL_MAX, RawNatEntry, RawNatJournalEntry};
+use segno_format::sit::{LogType, RawSitEntry, RawSitJournalEntry, SIT_JOURNAL_MAX};
+use segno_format::summary::{JOURNAL_BYTES, Journal};
 use segno_format::{BlockAddr, Nid, SegNo};
-use segno_layout::{NatChanges, flip, nat_entries, nat_journal, sit_entries, sit_journal};
+use segno_layout::{NatChanges, flip, nat_entries, sit_entries};
 use std::collections::BTreeMap;
 
 /// Entries of so many nids from one on.
@@ -20,7 +21,7 @@ fn placed(
     room: usize,
 ) -> (Vec<u32>, Vec<(u32, usize)>) {
     let journal = journal.iter().copied().collect::<BTreeMap<_, _>>();
-    let found = NatChanges::place(changed.iter().copied(), journal, room);
+    let found = NatChanges::place(changed.iter().copied(), journal, room, &volume(false).1.geo);
     let blocks = found.blocks.iter().map(|(b, set)| (*b, set.len())).collect();
     (found.journal.keys().map(|nid| nid.0).collect(), blocks)
 }
@@ -43,7 +44,8 @@ fn a_change_replaces_the_entry_of_the_journal() {
     let (old, mut new) = (entries(10, 2), entries(10, 1));
     new[0].1.version = 77;
     for (room, in_block) in [(NAT_JOURNAL_MAX, false), (0, true)] {
-        let found = NatChanges::place(new.iter().copied(), old.iter().copied().collect(), room);
+        let journal = old.iter().copied().collect();
+        let found = NatChanges::place(new.iter().copied(), journal, room, &volume(false).1.geo);
         let all: Vec<_> = match in_block {
             true => found.blocks.into_iter().flat_map(|(_, set)| set).collect(),
             false => found.journal.into_iter().collect(),
@@ -53,16 +55,36 @@ fn a_change_replaces_the_entry_of_the_journal() {
     }
 }
 
+fn nat_journal(entries: &[(Nid, RawNatEntry)], room: usize) -> Option<Journal<RawNatJournalEntry>> {
+    let entries: Vec<_> = entries.iter().map(|(nid, entry)| RawNatJournalEntry::new(*nid, *entry)).collect();
+    let mut area = vec![0; room];
+    Journal::encode(&entries, &mut area).then(|| Journal::decode(&area))
+}
+
+fn sit_journal(entries: &[(SegNo, RawSitEntry)], room: usize) -> Option<Journal<RawSitJournalEntry>> {
+    let entries: Vec<_> = entries.iter().map(|(seg, entry)| RawSitJournalEntry::new(*seg, *entry)).collect();
+    let mut area = vec![0; room];
+    Journal::encode(&entries, &mut area).then(|| Journal::decode(&area))
+}
+
+const ROOM: usize = JOURNAL_BYTES;
+
 #[test]
-fn journals_are_read_as_they_were_encoded() {
-    let (_, sb) = volume(false);
-    let nat: BTreeMap<_, _> = entries(3, NAT_JOURNAL_MAX as u32).into_iter().collect();
-    let raw = nat_journal(nat.iter().map(|(nid, e)| (*nid, *e)));
-    assert_eq!(nat_entries(&raw, &sb.geo).unwrap(), nat);
-    let entry = |seg: u32| (SegNo(seg), RawSitEntry::new(LogType::WarmData, 0, &[0; 64], seg.into()));
-    let sit: Vec<_> = (0..SIT_JOURNAL_MAX as u32).map(entry).collect();
-    let read = sit_entries(&sit_journal(sit.iter().copied()), &sb.geo).unwrap();
-    assert_eq!(read.keys().copied().collect::<Vec<_>>(), sit.iter().map(|(seg, _)| *seg).collect::<Vec<_>>());
+fn journals_hold_what_the_size_of_a_block_allows() {
+    let most = [("4 KiB", NAT_JOURNAL_MAX, SIT_JOURNAL_MAX), ("16 KiB", 157, 26), ("16 KiB, packed", 38, 6)];
+    for ((name, geo), (expected, nats, sits)) in geometries().into_iter().zip(most) {
+        assert_eq!(name, expected);
+        let room = geo.summary_layout().journal_bytes();
+        let nat = entries(3, nats as u32 + 1);
+        let read = nat_entries(&nat_journal(&nat[..nats], room).unwrap(), &geo).unwrap();
+        assert_eq!(read.into_iter().collect::<Vec<_>>(), nat[..nats], "{name}");
+        assert!(nat_journal(&nat, room).is_none(), "{name}");
+        let entry = |seg: u32| (SegNo(seg), RawSitEntry::new(LogType::WarmData, 0, &[0; 64], seg.into()));
+        let sit: Vec<_> = (0..=sits as u32).map(entry).collect();
+        let read = sit_entries(&sit_journal(&sit[..sits], room).unwrap(), &geo).unwrap();
+        assert!(read.keys().copied().eq((0..sits as u32).map(SegNo)), "{name}");
+        assert!(sit_journal(&sit, room).is_none(), "{name}");
+    }
 }
 
 #[test]
@@ -70,29 +92,29 @@ fn of_two_entries_the_nat_has_the_first_and_the_sit_the_last() {
     let (_, sb) = volume(false);
     let mut twice = entries(10, 2);
     twice[1].0 = Nid(10);
-    let first = nat_entries(&nat_journal(twice.iter().copied()), &sb.geo).unwrap();
+    let first = nat_entries(&nat_journal(&twice, ROOM).unwrap(), &sb.geo).unwrap();
     assert_eq!(first, BTreeMap::from([twice[0]]));
     let entry = |mtime| (SegNo(1), RawSitEntry::new(LogType::WarmData, 0, &[0; 64], mtime));
-    let last = sit_entries(&sit_journal([entry(1), entry(2)].into_iter()), &sb.geo).unwrap();
+    let last = sit_entries(&sit_journal(&[entry(1), entry(2)], ROOM).unwrap(), &sb.geo).unwrap();
     assert_eq!(last[&SegNo(1)].mtime.get(), 2);
 }
 
 #[test]
 fn entries_that_cannot_be_are_damage() {
     let (_, sb) = volume(false);
-    let good = nat_journal(entries(3, 2).into_iter());
-    let mut count = good;
-    count.count.set(NAT_JOURNAL_MAX as u16 + 1);
-    let (mut zero, mut beyond) = (good, good);
+    let good = nat_journal(&entries(3, 2), ROOM).unwrap();
+    let (mut count, mut zero, mut beyond) = (good.clone(), good.clone(), good);
+    count.count = NAT_JOURNAL_MAX as u16 + 1;
     zero.entries[1].nid.set(0);
     beyond.entries[1].nid.set(sb.geo.max_nid());
     for (why, journal) in [("entry count", count), ("nid", zero), ("nid", beyond)] {
         assert_eq!(nat_entries(&journal, &sb.geo).unwrap_err().why, why);
     }
-    let mut sit = sit_journal([(SegNo(1), RawSitEntry::new(LogType::WarmData, 0, &[0; 64], 0))].into_iter());
+    let one = [(SegNo(1), RawSitEntry::new(LogType::WarmData, 0, &[0; 64], 0))];
+    let mut sit = sit_journal(&one, ROOM).unwrap();
     sit.entries[0].segno.set(sb.geo.segment_count_main);
     assert_eq!(sit_entries(&sit, &sb.geo).unwrap_err().why, "segment number");
-    sit.count.set(SIT_JOURNAL_MAX as u16 + 1);
+    sit.count = SIT_JOURNAL_MAX as u16 + 1;
     assert_eq!(sit_entries(&sit, &sb.geo).unwrap_err().why, "entry count");
 }
 

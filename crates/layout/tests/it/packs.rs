@@ -1,15 +1,14 @@
 //! Packs are read as they were encoded.
-use super::volume;
+use super::{Blocks, volume, volumes};
 use segno_device::{BlockDevice, MemDevice};
 use segno_format::checkpoint::{CpFlags, RawCheckpoint};
-use segno_format::nat::RawNatEntry;
-use segno_format::sit::{LogType, RawSitEntry};
-use segno_format::summary::{COMPACT_FIRST, COMPACT_NEXT, RawSummary, RawSummaryBlock, SummaryType};
+use segno_format::nat::{RawNatEntry, RawNatJournalEntry};
+use segno_format::sit::{LogType, RawSitEntry, RawSitJournalEntry};
+use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
 use segno_format::superblock::Superblock;
 use segno_format::{Block, BlockAddr, Geometry, Nid, SegNo};
 use segno_layout::{
-    Contents, Encoded, Pack, Packs, Reader, Summaries, Unencodable, check_follows, nat_journal,
-    readable_pack, sit_journal,
+    Contents, Encoded, Pack, Packs, Reader, Summaries, Unencodable, certain, check_follows, readable_pack,
 };
 use zerocopy::IntoBytes;
 
@@ -24,14 +23,15 @@ struct Says {
 }
 
 /// The pack in force on a new volume, whose logs are in six segments.
-fn header(device: &MemDevice, sb: &Superblock, used: [u16; 3]) -> Block {
-    let pack = Pack::in_force(device as &dyn BlockDevice, &sb.geo).unwrap().unwrap();
+fn header<R: Reader<Error: std::fmt::Debug> + ?Sized>(reader: &R, geo: &Geometry, says: &Says) -> Block {
+    let pack = Pack::in_force(reader, geo).unwrap().unwrap();
     let mut block = pack.header().clone();
     let cp: &mut RawCheckpoint = block.view_mut();
     cp.checkpoint_ver.set(pack.version() + 1);
-    let flags = cp.flags() - CpFlags::UMOUNT - CpFlags::NAT_BITS;
+    let mut flags = cp.flags() - CpFlags::NAT_BITS;
+    flags.set(CpFlags::UMOUNT, says.nodes);
     cp.ckpt_flags.set(flags.bits());
-    for (log, used) in [LogType::HotData, LogType::WarmData, LogType::ColdData].into_iter().zip(used) {
+    for (log, used) in [LogType::HotData, LogType::WarmData, LogType::ColdData].into_iter().zip(says.used) {
         let position = cp.position(log);
         cp.set_position(&segno_format::checkpoint::LogPosition { blkoff: used, ..position });
     }
@@ -47,14 +47,18 @@ fn summary(kind: SummaryType, first: u32) -> RawSummaryBlock {
     block
 }
 
-/// Encodes a pack into the place of the older one.
-fn write(device: &MemDevice, sb: &Superblock, says: &Says) -> Result<(), Unencodable> {
-    let header = header(device, sb, says.used);
+/// The units of a pack.
+fn encode<R: Reader<Error: std::fmt::Debug> + ?Sized>(
+    reader: &R,
+    geo: &Geometry,
+    says: &Says,
+) -> Result<Vec<Block>, Unencodable> {
+    let header = header(reader, geo, says);
     let sums = [10u32, 1000, 2000, 3000, 4000, 5000].into_iter().zip(LogType::ALL);
     let sums: Vec<_> = sums.map(|(first, log)| summary(log.summary_type(), first)).collect();
-    let bytes = if says.bitmap_bytes == 0 { sb.geo.sit_bitmap_bytes() } else { says.bitmap_bytes };
+    let bytes = if says.bitmap_bytes == 0 { geo.sit_bitmap_bytes() } else { says.bitmap_bytes };
     let mut sit_bitmap = vec![0; bytes];
-    let mut nat_bitmap = vec![0; sb.geo.nat_bitmap_bytes()];
+    let mut nat_bitmap = vec![0; geo.nat_bitmap_bytes()];
     sit_bitmap[0] = 0x80;
     *nat_bitmap.last_mut().unwrap() = 1;
     let contents = Contents {
@@ -65,62 +69,95 @@ fn write(device: &MemDevice, sb: &Superblock, says: &Says) -> Result<(), Unencod
         data: [&sums[0], &sums[1], &sums[2]],
         compact: true,
         nodes: says.nodes.then(|| [&sums[3], &sums[4], &sums[5]]),
-        nat: &nat_journal([(Nid(77), RawNatEntry::new(1, Nid(77), BlockAddr(9999)))].into_iter()),
-        sit: &sit_journal([(SegNo(2), RawSitEntry::new(LogType::ColdData, 0, &[0; 64], 55))].into_iter()),
+        nat: &[RawNatJournalEntry::new(Nid(77), RawNatEntry::new(1, Nid(77), BlockAddr(9999)))],
+        sit: &[RawSitJournalEntry::new(SegNo(2), RawSitEntry::new(LogType::ColdData, 0, &[0; 64], 55))],
         kbytes_written: 123_456,
     };
-    let seal = |block: &mut Block| {
-        let cp: &mut RawCheckpoint = block.view_mut();
-        let mut flags = cp.flags();
-        flags.set(CpFlags::UMOUNT, says.nodes);
-        cp.ckpt_flags.set(flags.bits());
-        RawCheckpoint::seal(block)
-    };
-    let Encoded { blocks, header, .. } = contents.encode(&sb.geo, seal)?;
-    let at = u64::from(sb.geo.pack_addr(1).0);
-    device.write(at, &blocks.iter().collect::<Vec<_>>()).unwrap();
-    device.write(at + blocks.len() as u64, &[&header]).unwrap();
+    let Encoded { mut blocks, .. } = contents.encode(geo, RawCheckpoint::seal)?;
+    let first = blocks[..geo.units() as usize].to_vec();
+    blocks.extend(first);
+    Ok(blocks)
+}
+
+/// Encodes a pack into the place of the older one.
+fn write(device: &MemDevice, sb: &Superblock, says: &Says) -> Result<(), Unencodable> {
+    let blocks = encode(device as &dyn BlockDevice, &sb.geo, says)?;
+    device.write(sb.geo.pack_addr(1).0.into(), &blocks.iter().collect::<Vec<_>>()).unwrap();
     Ok(())
 }
 
+/// Encodes a pack into the place of the older one, and reads it again.
+fn assert_reads_as_encoded(name: &str, mut volume: Blocks, geo: &Geometry, says: &Says, blocks: usize) {
+    let name = format!("{name}: {} orphans, {:?}, {}", says.orphans.len(), says.used, says.nodes);
+    let old = certain(Packs::load(&volume, geo)).newer().unwrap();
+    let units = encode(&volume, geo, says).unwrap();
+    let at = geo.unit(geo.pack_addr(1 - old)).0;
+    volume.0.extend((at..).zip(units));
+    assert_eq!(certain(Packs::load(&volume, geo)).newer(), Some(1 - old), "{name}");
+    let pack = certain(Pack::in_force(&volume, geo)).unwrap();
+    let expected = (blocks + geo.cp_payload as usize) * geo.units() as usize;
+    assert_eq!(pack.blocks.len(), expected, "{name}");
+    assert!(pack.is_readable(geo), "{name}");
+    assert!(pack.sit_copy(0) && !pack.sit_copy(1), "{name}");
+    assert_eq!(pack.nat_bitmap(geo).unwrap().last(), Some(&1), "{name}");
+    assert_eq!(pack.orphans().flat_map(Result::unwrap).collect::<Vec<_>>(), says.orphans, "{name}");
+    let summaries = Summaries::load(&pack);
+    summaries.check(&pack).unwrap();
+    assert_eq!(summaries.nat_journal()[0].nid.get(), 77, "{name}");
+    assert_eq!(summaries.sit_journal()[0].entry.mtime.get(), 55, "{name}");
+    assert_eq!(summaries.kbytes_written(), if says.nodes { 123_456 } else { 0 }, "{name}");
+    for ((log, first), used) in LogType::ALL.into_iter().zip([10, 1000, 2000]).zip(says.used) {
+        let stored = summaries.of(log).unwrap();
+        let expected = summary(SummaryType::Data, first);
+        let used = usize::from(used);
+        assert_eq!(stored.entries[..used].as_bytes(), expected.entries[..used].as_bytes(), "{name}");
+    }
+    assert_eq!(summaries.of(LogType::HotNode).is_some(), says.nodes, "{name}");
+}
+
+/// Orphans, blocks used in the segments of the data logs, whether node summaries are stored, and the blocks of the pack without payload.
+type Case = (u32, [u16; 3], bool, usize);
+
 #[test]
 fn a_pack_is_read_as_it_was_encoded() {
-    let two_blocks = [COMPACT_FIRST as u16 - 200, 400, 3];
+    let two_blocks = [239, 400, 3];
     let not_compact = [511, 511, 511];
-    assert!(usize::from(two_blocks.iter().sum::<u16>()) > COMPACT_FIRST);
-    assert!(not_compact.iter().map(|n| usize::from(*n)).sum::<usize>() > COMPACT_FIRST + COMPACT_NEXT);
-    for (large, orphans, used, nodes, blocks) in [
-        (false, 0, [5, 6, 7], false, 3),
-        (false, 1, two_blocks, true, 1 + 1 + 2 + 3 + 1),
-        (false, 2040, not_compact, true, 1 + 2 + 3 + 3 + 1),
-        (true, 1021, two_blocks, false, 1 + 2 + 2 + 1),
-        (true, 0, [0, 0, 0], true, 1 + 1 + 3 + 1),
-    ] {
-        let (device, sb) = volume(large);
-        let says =
-            Says { orphans: (0..orphans).map(|i| Nid(i + 500)).collect(), used, nodes, bitmap_bytes: 0 };
-        write(&device, &sb, &says).unwrap();
-        let packs = Packs::load(&*device as &dyn BlockDevice, &sb.geo).unwrap();
-        assert_eq!(packs.newer(), Some(1));
-        let pack = Pack::in_force(&*device as &dyn BlockDevice, &sb.geo).unwrap().unwrap();
-        let name = format!("{large} {orphans} {used:?} {nodes}");
-        assert_eq!(pack.blocks.len(), blocks + sb.geo.cp_payload as usize, "{name}");
-        assert!(pack.is_readable(&sb.geo), "{name}");
-        assert!(pack.sit_copy(0) && !pack.sit_copy(1), "{name}");
-        assert_eq!(pack.nat_bitmap(&sb.geo).unwrap().last(), Some(&1), "{name}");
-        assert_eq!(pack.orphans().flat_map(Result::unwrap).collect::<Vec<_>>(), says.orphans, "{name}");
-        let summaries = Summaries::load(&pack);
-        summaries.check(&pack).unwrap();
-        assert_eq!(summaries.nat_journal()[0].nid.get(), 77, "{name}");
-        assert_eq!(summaries.sit_journal()[0].entry.mtime.get(), 55, "{name}");
-        assert_eq!(summaries.kbytes_written(), if nodes { 123_456 } else { 0 }, "{name}");
-        for ((log, first), used) in LogType::ALL.into_iter().zip([10, 1000, 2000]).zip(used) {
-            let stored = summaries.of(log).unwrap();
-            let expected = summary(SummaryType::Data, first);
-            let used = usize::from(used);
-            assert_eq!(stored.entries[..used].as_bytes(), expected.entries[..used].as_bytes(), "{name}");
+    let small: [Case; 5] = [
+        (0, [5, 6, 7], false, 3),
+        (1, two_blocks, true, 1 + 1 + 2 + 3 + 1),
+        (2040, not_compact, true, 1 + 2 + 3 + 3 + 1),
+        (1021, two_blocks, false, 1 + 2 + 2 + 1),
+        (0, [0, 0, 0], true, 1 + 1 + 3 + 1),
+    ];
+    // All entries fit into one block.
+    let large: [Case; 3] = [
+        (0, not_compact, false, 3),
+        (4092, not_compact, true, 1 + 1 + 1 + 3 + 1),
+        (4093, two_blocks, false, 5),
+    ];
+    let mut runs = 0;
+    for (name, blocks, sb) in volumes() {
+        for &(orphans, used, nodes, count) in if sb.geo.units() == 1 { &small[..] } else { &large } {
+            let orphans = (0..orphans).map(|i| Nid(i + 500)).collect();
+            let says = Says { orphans, used, nodes, bitmap_bytes: 0 };
+            assert_reads_as_encoded(name, blocks.clone(), &sb.geo, &says, count);
+            runs += 1;
         }
-        assert_eq!(summaries.of(LogType::HotNode).is_some(), nodes, "{name}");
+    }
+    assert_eq!(runs, 5 + 2 * 3);
+}
+
+#[test]
+fn a_pack_with_bitmaps_in_its_payload_is_read_as_it_was_encoded() {
+    let (device, sb) = volume(true);
+    for (orphans, nodes) in [(1021, false), (0, true)] {
+        let orphans = (0..orphans).map(|i| Nid(i + 500)).collect();
+        let says = Says { orphans, used: [239, 400, 3], nodes, bitmap_bytes: 0 };
+        write(&device, &sb, &says).unwrap();
+        let pack = Pack::in_force(&*device as &dyn BlockDevice, &sb.geo).unwrap().unwrap();
+        assert!(pack.index == 1 && pack.is_readable(&sb.geo) && pack.sit_copy(0) && !pack.sit_copy(1));
+        assert_eq!(pack.nat_bitmap(&sb.geo).unwrap().last(), Some(&1));
+        assert_eq!(pack.orphans().flat_map(Result::unwrap).collect::<Vec<_>>(), says.orphans);
     }
 }
 
@@ -190,7 +227,8 @@ fn version_bitmaps_that_do_not_fit_are_neither_encoded_nor_read() {
 fn a_checkpoint_follows_another_one_of_the_volume() {
     let (device, sb) = volume(false);
     let pack = Pack::in_force(&*device as &dyn BlockDevice, &sb.geo).unwrap().unwrap();
-    let next = header(&device, &sb, [1, 2, 3]);
+    let says = Says { orphans: vec![], used: [1, 2, 3], nodes: false, bitmap_bytes: 0 };
+    let next = header(&*device as &dyn BlockDevice, &sb.geo, &says);
     let follows = |block: &Block| check_follows(block.view(), pack.cp(), pack.start);
     follows(&next).unwrap();
     let cases: [(&str, fn(&mut RawCheckpoint)); 6] = [

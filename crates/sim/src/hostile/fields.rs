@@ -36,7 +36,7 @@ type Spec = (usize, u8, Kind);
 use Kind::{Addr, Nid, Number};
 
 macro_rules! spec {
-    ($t:ty: $($name:ident $len:literal $kind:ident),* $(,)?) => { &[$((offset_of!($t, $name), $len, $kind)),*] };
+    ($t:ty: $($($name:ident).+ $len:literal $kind:ident),* $(,)?) => { &[$((offset_of!($t, $($name).+), $len, $kind)),*] };
 }
 
 const SUPER: &[Spec] = spec!(RawSuperblock: magic 4 Number, log_sectorsize 4 Number, log_sectors_per_block 4 Number,
@@ -63,8 +63,8 @@ const EXTRA: &[Spec] = spec!(RawExtraAttr: i_extra_isize 2 Number, i_inline_xatt
     i_compress_flag 2 Number);
 const FOOTER: &[Spec] =
     spec!(RawNodeFooter: nid 4 Nid, ino 4 Nid, flag 4 Number, cp_ver 8 Number, next_blkaddr 4 Addr);
-const ORPHANS: &[Spec] =
-    spec!(RawOrphanBlock: ino 4 Nid, blk_addr 2 Number, blk_count 2 Number, entry_count 4 Number);
+const ORPHANS: &[Spec] = spec!(RawOrphanBlock: ino 4 Nid, footer.blk_addr 2 Number, footer.blk_count 2 Number,
+    footer.entry_count 4 Number);
 const NAT: &[Spec] = &[(0, 1, Number), (1, 4, Nid), (5, 4, Addr)];
 const SIT: &[Spec] = &[(0, 2, Number), (2, 8, Number), (34, 8, Number), (66, 8, Number)];
 const SUMMARY: &[Spec] = &[

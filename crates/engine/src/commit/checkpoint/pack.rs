@@ -3,9 +3,10 @@ use crate::error::Result;
 use crate::meta::Device;
 use crate::space::Log;
 use segno_format::checkpoint::RawCheckpoint;
-use segno_format::nat::RawNatJournal;
+use segno_format::nat::RawNatJournalEntry;
 use segno_format::node::RawNode;
-use segno_format::sit::{LogType, RawSitJournal};
+use segno_format::sit::{LogType, RawSitJournalEntry};
+use segno_format::summary::Journal;
 use segno_format::summary::{RawSummaryBlock, SummaryType};
 use segno_format::{BLOCKS_PER_SEG, Block, Corrupt, Geometry, Ino, SegNo, Structure};
 use segno_layout::{Summaries, check_checkpoint};
@@ -18,8 +19,8 @@ pub struct Pack {
     pub crc: u32,
     pub sit_bitmap: Vec<u8>,
     pub nat_bitmap: Vec<u8>,
-    pub nat_journal: RawNatJournal,
-    pub sit_journal: RawSitJournal,
+    pub nat_journal: Journal<RawNatJournalEntry>,
+    pub sit_journal: Journal<RawSitJournalEntry>,
     pub logs: [Log; 6],
     pub orphans: Vec<Ino>,
     pub kbytes_written: u64,
@@ -45,11 +46,11 @@ pub fn read_pack(dev: &Device, geo: &Geometry) -> Result<Pack> {
         crc: pack.crc,
         sit_bitmap: pack.sit_bitmap(geo)?.to_vec(),
         nat_bitmap: pack.nat_bitmap(geo)?.to_vec(),
-        nat_journal: *summaries.nat,
-        sit_journal: *summaries.sit,
         logs: open_logs(dev, geo, pack.cp(), &summaries)?,
         orphans: orphans?.concat(),
         kbytes_written: summaries.kbytes_written(),
+        nat_journal: summaries.nat,
+        sit_journal: summaries.sit,
     })
 }
 

@@ -164,7 +164,7 @@ fn positions_of_logs_that_cannot_be_are_refused() {
 fn orphan_blocks_of_impossible_length_are_refused() {
     let c = Crashed::new();
     let first = c.pack.start.offset(1);
-    let dev = c.edited(first, |b| b.view_mut::<RawOrphanBlock>().entry_count = U32::new(1021));
+    let dev = c.edited(first, |b| b.view_mut::<RawOrphanBlock>().footer.entry_count = U32::new(1021));
     mount_refused(&dev, "entry count");
 }
 
