@@ -57,7 +57,7 @@ fn root_without_capabilities_does_not_stop_a_volume() {
 
 #[test]
 fn a_shutdown_needs_its_option() {
-    let script = "$S mount -o $T $I $M && $S ctl $M shutdown=2; echo $?; touch $M/file; echo $?; $S umount $M; \
+    let script = "$S mount -o $T $I $M || exit 99; $S ctl $M shutdown=2; echo $?; touch $M/file; echo $?; $S umount $M; \
                   $S mount -o $T,shutdown $I $M && $S ctl $M shutdown=2; touch $M/other 2>/dev/null; echo $?; $S umount $M 2>/dev/null";
     for out in run(script) {
         let said = text(&out.stderr);
