@@ -1,13 +1,11 @@
 //! `segno stats`: the counters of a live mount.
-use crate::counters::{self, GROUPS, Moment, Reading, slow};
-use crate::exit::Outcome;
+use crate::counters::{self, Moment, Reading, slow};
 use crate::mount::options::help;
 use crate::out::stdout;
 use anyhow::Result;
 use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -35,7 +33,7 @@ pub struct Args {
     dir: PathBuf,
 }
 
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> Result<()> {
     let mut now = Moment::read(&args.dir)?;
     print(args, &now, None)?;
     while let Some(seconds) = args.watch {
@@ -44,7 +42,7 @@ pub fn run(args: &Args) -> Outcome {
         print(args, &next, Some(&now))?;
         now = next;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn print(args: &Args, now: &Moment, earlier: Option<&Moment>) -> Result<()> {
@@ -69,26 +67,25 @@ fn values(now: &Moment) -> Map<String, Value> {
 fn line(now: &Moment, earlier: Option<&Moment>) -> Value {
     let t = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     let dt = earlier.map(|e| now.at.duration_since(e.at).as_secs_f64());
-    let rate: Option<Map<String, Value>> =
-        earlier.map(|e| now.rates(e).into_iter().map(|(name, r)| (name.to_owned(), json!(r))).collect());
+    let rate = earlier.map(|e| {
+        let totals = now.readings.iter().filter_map(|r| Some((r.name.clone(), json!(now.rate(r, e)?))));
+        totals.collect::<Map<String, Value>>()
+    });
     json!({ "t": t, "dt": dt, "abs": values(now), "rate": rate })
 }
 
 /// The groups, the slowest requests, then what this program does not know.
 fn text(now: &Moment, earlier: Option<&Moment>, explain: bool) -> String {
-    let rates = earlier.map(|e| now.rates(e)).unwrap_or_default();
     let entry = |r: &Reading| {
-        let rate = rates.iter().find(|(name, _)| *name == r.name);
-        row(&r.name, &r.value.to_string(), rate.map(|(_, n)| *n), explain.then(|| r.help()))
+        let rate = earlier.and_then(|e| now.rate(r, e));
+        row(&r.name, &r.value.to_string(), rate, explain.then(|| r.help()))
     };
     let mut out = String::new();
-    for group in &GROUPS {
-        let of_group = |r: &&Reading| r.is_of(group);
-        let rows: String = now.readings.iter().filter(of_group).map(entry).collect();
-        if !rows.is_empty() {
-            out += &format!("{}\n{rows}", group.title);
+    for (title, readings) in counters::grouped(&now.readings) {
+        if !readings.is_empty() {
+            out += &format!("{title}\n{}", readings.into_iter().map(entry).collect::<String>());
         }
-        if group.title == "Written"
+        if title == "Written"
             && let Some(waf) = counters::write_amplification(&now.readings)
         {
             out +=

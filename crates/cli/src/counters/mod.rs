@@ -17,16 +17,19 @@ pub use table::GROUPS;
 /// Counters that belong together.
 pub struct Group {
     pub title: &'static str,
-    pub counters: &'static [Counter],
+    pub counters: Vec<Counter>,
 }
 
-/// A counter, or a family of them whose names begin the same (then the name ends with `*`).
+/// A counter, or a family of them whose names begin the same (then the name has a `*`).
 pub struct Counter {
-    pub name: &'static str,
+    pub name: String,
     pub kind: Kind,
     /// One sentence without a period; `{}` stands for the rest of the name in a family.
-    pub help: &'static str,
-    pub metric: Metric,
+    pub help: String,
+    /// The family that it is exported in.
+    pub family: String,
+    /// Its labels there, `name=value,…`; `{}` as in the help.
+    pub labels: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,14 +38,6 @@ pub enum Kind {
     Total,
     /// A value of the moment.
     Now,
-}
-
-/// How a counter is exported: the family, labels (`{}` as in [`Counter::help`]), and the factor to its base unit.
-#[derive(Clone, Copy)]
-pub struct Metric {
-    pub family: &'static str,
-    pub labels: &'static str,
-    pub scale: f64,
 }
 
 /// A counter with its value.
@@ -55,7 +50,12 @@ pub struct Reading {
 
 /// All rows, in their order.
 pub fn all() -> impl Iterator<Item = &'static Counter> {
-    GROUPS.iter().flat_map(|g| g.counters)
+    GROUPS.iter().flat_map(|g| &g.counters)
+}
+
+/// The groups in their order, each with its counters.
+pub fn grouped(readings: &[Reading]) -> impl Iterator<Item = (&'static str, Vec<&Reading>)> {
+    GROUPS.iter().map(|g| (g.title, readings.iter().filter(|r| r.is_of(g)).collect()))
 }
 
 impl Reading {
@@ -77,7 +77,23 @@ impl Reading {
     }
 }
 
+/// Units of counters, and of families whose name has the second word: the first that fits gives the factor.
+const UNITS: [(&str, &str, f64); 4] = [
+    ("_ns", "_seconds", 1e-9),
+    ("_ms", "_seconds", 1e-3),
+    ("bytes", "_bytes", 1.0),
+    // All others that become bytes count blocks.
+    ("", "_bytes", segno_format::BLOCK_SIZE as f64),
+];
+
 impl Counter {
+    /// The factor from its unit to that of its family.
+    pub fn scale(&self) -> f64 {
+        let fits =
+            |(own, family, _): &&(&str, &str, f64)| self.name.contains(own) && self.family.contains(family);
+        UNITS.iter().find(fits).map_or(1.0, |(.., factor)| *factor)
+    }
+
     /// What `*` stands for if this row describes that name.
     fn rest_of<'a>(&self, name: &'a str) -> Option<&'a str> {
         match self.name.split_once('*') {
@@ -147,8 +163,9 @@ mod tests {
         let unknown: Vec<&str> =
             readings.iter().filter(|r| r.row.is_none()).map(|r| r.name.as_str()).collect();
         assert!(unknown.is_empty(), "no row for {unknown:?}");
-        let met: BTreeSet<&str> = readings.iter().filter_map(|r| Some(r.row.as_ref()?.0.name)).collect();
-        let rows = all().map(|c| c.name);
+        let met: BTreeSet<&str> =
+            readings.iter().filter_map(|r| Some(r.row.as_ref()?.0.name.as_str())).collect();
+        let rows = all().map(|c| c.name.as_str());
         // Those that the server and an object store add.
         let others = |n: &str| {
             n == "read_bytes" || ["fuse_", "op_", "store_"].iter().any(|start| n.starts_with(start))
@@ -165,9 +182,10 @@ mod tests {
         let unknown: Vec<&str> =
             readings.iter().filter(|r| r.row.is_none()).map(|r| r.name.as_str()).collect();
         assert!(unknown.is_empty(), "no row for {unknown:?}");
-        let met: BTreeSet<&str> = readings.iter().filter_map(|r| Some(r.row.as_ref()?.0.name)).collect();
+        let met: BTreeSet<&str> =
+            readings.iter().filter_map(|r| Some(r.row.as_ref()?.0.name.as_str())).collect();
         let unmet: Vec<&str> =
-            all().map(|c| c.name).filter(|n| n.starts_with("store_") && !met.contains(n)).collect();
+            all().map(|c| c.name.as_str()).filter(|n| n.starts_with("store_") && !met.contains(n)).collect();
         assert!(unmet.is_empty(), "no counter for {unmet:?}");
     }
 

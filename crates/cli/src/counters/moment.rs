@@ -18,13 +18,11 @@ impl Moment {
         Ok(Self { at: Instant::now(), readings, slowest })
     }
 
-    /// Changes a second of the totals since an earlier moment.
-    pub fn rates(&self, earlier: &Self) -> Vec<(&str, f64)> {
+    /// The change a second of a counter since an earlier moment, if it is a total.
+    pub fn rate(&self, of: &Reading, earlier: &Self) -> Option<f64> {
         let seconds = self.at.duration_since(earlier.at).as_secs_f64();
-        let totals = self.readings.iter().filter(|r| r.kind() == Some(Kind::Total));
-        let change = |r: &Reading| r.value.saturating_sub(value(&earlier.readings, &r.name));
-        totals
-            .map(|r| (r.name.as_str(), if seconds > 0.0 { change(r) as f64 / seconds } else { 0.0 }))
-            .collect()
+        let change = of.value.saturating_sub(value(&earlier.readings, &of.name));
+        let rate = if seconds > 0.0 { change as f64 / seconds } else { 0.0 };
+        (of.kind() == Some(Kind::Total)).then_some(rate)
     }
 }

@@ -97,7 +97,7 @@ impl Family {
             if samples.is_empty() {
                 continue;
             }
-            let (name, _) = split(counter.metric.family);
+            let (name, _) = split(&counter.family);
             match all.iter_mut().find(|f| f.name == name) {
                 Some(family) => family.samples.extend(samples),
                 None => all.push(Self::new(name, counter, samples)),
@@ -113,14 +113,13 @@ impl Family {
 
     fn new(name: &'static str, counter: &'static Counter, samples: Vec<Sample>) -> Self {
         let shared = SHARED.iter().find(|(family, _)| *family == name);
-        let is_summary =
-            counters::all().any(|c| c.metric.family == name && c.metric.labels.contains("quantile="));
+        let is_summary = counters::all().any(|c| c.family == name && c.labels.contains("quantile="));
         let kind = match counter.kind {
             _ if is_summary => Type::Summary,
             Kind::Total => Type::Counter,
             Kind::Now => Type::Gauge,
         };
-        Self { name, kind, help: shared.map_or(counter.help, |(_, help)| help), samples }
+        Self { name, kind, help: shared.map_or(&*counter.help, |(_, help)| help), samples }
     }
 
     fn build() -> Self {
@@ -174,13 +173,12 @@ fn samples(source: &Source, counter: &'static Counter) -> Vec<Sample> {
         let (row, rest) = r.row.as_ref()?;
         (row.name == counter.name).then_some((r, rest))
     });
-    let metric = &counter.metric;
-    let (_, suffix) = split(metric.family);
+    let (_, suffix) = split(&counter.family);
     let one = |(r, rest): (&Reading, &String)| {
-        let own = metric.labels.replace("{}", &escape(rest));
-        let comma = if own.is_empty() { "" } else { "," };
-        let labels = format!("volume=\"{}\"{comma}{own}", escape(&source.volume));
-        Sample { suffix, labels, value: r.value as f64 * metric.scale }
+        let own = counter.labels.split(',').filter_map(|label| label.split_once('='));
+        let own = own.map(|(name, value)| format!(",{name}=\"{}\"", value.replace("{}", &escape(rest))));
+        let labels = format!("volume=\"{}\"{}", escape(&source.volume), own.collect::<String>());
+        Sample { suffix, labels, value: r.value as f64 * counter.scale() }
     };
     of_row.map(one).collect()
 }
@@ -277,11 +275,11 @@ mod tests {
 
     #[test]
     fn shared_descriptions_are_used() {
-        let families: BTreeSet<&str> = counters::all().map(|c| c.metric.family).collect();
+        let families: BTreeSet<&str> = counters::all().map(|c| c.family.as_str()).collect();
         for (family, _) in SHARED {
             assert!(families.contains(family), "{family}");
         }
-        let several = |f: &str| counters::all().filter(|c| c.metric.family == f).count() > 1;
+        let several = |f: &str| counters::all().filter(|c| c.family == f).count() > 1;
         for family in families {
             assert!(
                 !several(family) || SHARED.iter().any(|(f, _)| *f == family),
@@ -294,7 +292,7 @@ mod tests {
     #[test]
     fn a_family_has_one_type() {
         for a in counters::all() {
-            for b in counters::all().filter(|b| b.metric.family == a.metric.family) {
+            for b in counters::all().filter(|b| b.family == a.family) {
                 assert_eq!(a.kind, b.kind, "{} and {}", a.name, b.name);
             }
         }

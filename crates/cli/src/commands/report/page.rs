@@ -1,7 +1,7 @@
 //! The page: one HTML file that needs nothing else.
 use super::findings::{Finding, Level, State};
 use crate::commands::info::{Usage, guarded};
-use crate::counters::{self, GROUPS, Reading};
+use crate::counters::{self, Reading};
 use crate::segments::grid::Grid;
 use crate::segments::png::colour;
 use crate::segments::svg;
@@ -110,12 +110,9 @@ fn counters_section(readings: &[Reading]) -> String {
     if let Some(waf) = counters::write_amplification(readings) {
         out += &format!("<p>Write amplification: {waf:.2}</p>\n");
     }
-    for group in &GROUPS {
-        let of_group = |r: &&Reading| r.is_of(group);
-        let rows: String = readings.iter().filter(of_group).map(row).collect();
-        if !rows.is_empty() {
-            out += &format!("<h3>{}</h3>\n<table>\n{rows}</table>\n", group.title);
-        }
+    for (title, readings) in counters::grouped(readings).filter(|(_, readings)| !readings.is_empty()) {
+        let rows: String = readings.into_iter().map(row).collect();
+        out += &format!("<h3>{title}</h3>\n<table>\n{rows}</table>\n");
     }
     section("Counters since it was mounted", "wide", &out)
 }

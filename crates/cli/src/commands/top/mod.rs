@@ -3,7 +3,6 @@ mod figures;
 mod view;
 
 use crate::counters::Moment;
-use crate::exit::Outcome;
 use crate::show;
 use anyhow::{Context, Result, bail};
 use ratatui::DefaultTerminal;
@@ -11,7 +10,6 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, Ke
 use signal_hook::consts::{SIGHUP, SIGTERM};
 use std::io::{IsTerminal, stdin, stdout};
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -37,7 +35,7 @@ enum Next {
     End,
 }
 
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> Result<()> {
     let first = Moment::read(&args.dir)?;
     if !stdin().is_terminal() || !stdout().is_terminal() {
         bail!("top needs a terminal; `segno stats --watch 1 {}` prints the same figures", args.dir.display());
@@ -50,8 +48,7 @@ pub fn run(args: &Args) -> Outcome {
     let shown = show(&mut terminal, args, first, &told);
     let restored = ratatui::try_restore();
     shown?;
-    restored.context("cannot restore the terminal: `reset` does")?;
-    Ok(ExitCode::SUCCESS)
+    restored.context("cannot restore the terminal: `reset` does")
 }
 
 fn show(terminal: &mut DefaultTerminal, args: &Args, first: Moment, told: &AtomicBool) -> Result<()> {

@@ -80,8 +80,7 @@ impl State {
 
     /// The counters in their order, with the change a second of totals.
     fn counters(&self) -> Vec<(&Reading, Option<f64>)> {
-        let rates = self.earlier.as_ref().map(|e| self.now.rates(e)).unwrap_or_default();
-        let rate = |r: &Reading| rates.iter().find(|(name, _)| *name == r.name).map(|(_, rate)| *rate);
+        let rate = |r: &Reading| self.now.rate(r, self.earlier.as_ref()?);
         let mut all: Vec<_> = self.now.readings.iter().map(|r| (r, rate(r))).collect();
         let group = |r: &Reading| GROUPS.iter().position(|g| r.is_of(g)).unwrap_or(GROUPS.len());
         match self.order {
