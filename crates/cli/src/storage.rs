@@ -36,18 +36,26 @@ pub struct StorageOptions {
     pub journal: JournalOption,
 }
 
-/// Opens the volume for reading, without a mount. After a crash the volume is recovered in memory.
-pub fn volume_read_only(path: &Path, storage: &StorageOptions) -> anyhow::Result<Volume> {
-    volume(path, storage, true)
+/// An image with these options.
+#[derive(clap::Args, Clone, Debug)]
+pub struct ImageArgs {
+    #[command(flatten)]
+    pub storage: StorageOptions,
+    /// Image file or block device
+    pub image: PathBuf,
 }
 
-/// Opens the volume for changes, without a mount. The caller closes it.
-pub fn volume_read_write(path: &Path, storage: &StorageOptions) -> anyhow::Result<Volume> {
-    volume(path, storage, false)
-}
+impl ImageArgs {
+    /// Opens the volume without a mount: for reading, where after a crash it is recovered in memory, or for changes, after which
+    /// the caller closes it.
+    pub fn volume(&self, read_only: bool) -> anyhow::Result<Volume> {
+        Storage::open(&self.image, &self.storage, read_only)?.volume()
+    }
 
-fn volume(path: &Path, storage: &StorageOptions, read_only: bool) -> anyhow::Result<Volume> {
-    Storage::open(path, storage, read_only)?.volume()
+    /// All devices of the volume.
+    pub fn devices(&self) -> Vec<PathBuf> {
+        self.storage.devices.of(&self.image)
+    }
 }
 
 /// The storage of a volume, open.

@@ -1,7 +1,6 @@
 //! `segno build`: makes an image of a tree.
 use super::mkfs::{VolumeArgs, owner};
 use crate::confine::{ConfineOption, Confinement};
-use crate::exit::Outcome;
 use crate::image::explain_image;
 use crate::new_file::NewFile;
 use crate::out::stdout;
@@ -18,7 +17,6 @@ use segno_image::{
 use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 /// Make an image of a directory, a tar archive or another image, without a mount and without root
 ///
@@ -142,7 +140,7 @@ enum Chosen {
     Bytes(u64),
 }
 
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> Result<()> {
     let source = Source::of_path(&args.source)?;
     let options = options(args, &source)?;
     if let Source::Directory(dir) = &source {
@@ -158,8 +156,7 @@ pub fn run(args: &Args) -> Outcome {
     drop(progress);
     let report = built.map_err(explain_image)?;
     new.finish()?;
-    print(&args.image, &report, args.json)?;
-    Ok(ExitCode::SUCCESS)
+    print(&args.image, &report, args.json)
 }
 
 fn confinement(args: &Args, source: &Source) -> Confinement {

@@ -1,13 +1,11 @@
 //! `segno cat`: the contents of files of an image.
-use crate::exit::Outcome;
 use crate::path::{inode_number, on_volume, reason};
 use crate::show;
-use crate::storage::{self, StorageOptions};
+use crate::storage::ImageArgs;
 use anyhow::{Context, Result, ensure};
 use segno::{FileType, Visits, Volume};
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 const BUFFER: usize = 1 << 20;
 
@@ -15,21 +13,19 @@ const BUFFER: usize = 1 << 20;
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    storage: StorageOptions,
-    /// Image file or block device
-    image: PathBuf,
+    of: ImageArgs,
     /// Paths on the volume, or #INO for inodes by number
     #[arg(required = true)]
     paths: Vec<PathBuf>,
 }
 
-pub fn run(args: &Args) -> Outcome {
-    let volume = storage::volume_read_only(&args.image, &args.storage)?;
+pub fn run(args: &Args) -> Result<()> {
+    let volume = args.of.volume(true)?;
     let mut out = stdout().lock();
     for path in &args.paths {
         write(&volume, path, &mut out)?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Writes the contents of a file.

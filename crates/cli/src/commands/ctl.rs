@@ -1,5 +1,4 @@
 //! `segno ctl`: settings of a live mount.
-use crate::exit::Outcome;
 use crate::image;
 use crate::mount::options::help;
 use crate::out::stdout;
@@ -9,7 +8,6 @@ use rustix::io::Errno;
 use segno_fuse::{CONTEXTS_XATTR, GC_XATTR, LOOKUP_XATTR, SHUTDOWN_XATTR, trusted_name};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 /// Longest value that is read.
 const VALUE_MAX: usize = 256;
@@ -75,7 +73,7 @@ pub struct Args {
     settings: Vec<String>,
 }
 
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> Result<()> {
     let mut out = stdout();
     if args.settings.is_empty() {
         for Setting { name, attribute, .. } in &SETTINGS {
@@ -97,7 +95,7 @@ pub fn run(args: &Args) -> Outcome {
         }
         writeln!(out, "{name}={}", read(&args.dir, attribute)?)?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// A few sections per request, so that the command can be interrupted and no request takes long.

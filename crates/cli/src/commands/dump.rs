@@ -1,14 +1,13 @@
 //! `segno dump`: structures of a volume, also of one that is damaged.
-use crate::exit::Outcome;
 use crate::image;
 use crate::out::stdout;
 use crate::storage::DeviceOption;
+use anyhow::Result;
 use segno_device::{DeviceError, OpenOptions, open_storage, open_volume};
 use segno_dump::{Image, What};
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 /// Show an on-disk structure
 ///
@@ -35,7 +34,7 @@ pub struct Args {
     what: Vec<OsString>,
 }
 
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> Result<()> {
     let what = What::parse(&args.what, args.versions, args.cleared)?;
     let (paths, options) = (args.devices.of(&args.image), OpenOptions { read_only: true, direct: false });
     let device = match image::open_damaged(&paths, options, open_volume) {
@@ -54,5 +53,5 @@ pub fn run(args: &Args) -> Outcome {
     } else {
         segno_dump::print(&mut out, &shown)?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

@@ -1,6 +1,5 @@
 //! `segno export`: serves a volume to a virtual machine.
 use crate::confine::{ConfineOption, Confinement};
-use crate::exit::Outcome;
 use crate::image;
 use crate::mount::options::Settings;
 use crate::mount::volume::{Devices, absolute};
@@ -11,7 +10,6 @@ use segno_virtiofs::{End, Export, Socket, Tag};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::thread;
 
 /// Serve a volume to a virtual machine, which mounts it as virtiofs
@@ -37,7 +35,7 @@ pub struct Args {
     image: PathBuf,
 }
 
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> Result<()> {
     let mut settings = Settings::parse(&args.options, false)?;
     settings.devices.extend_from_slice(&args.devices.further);
     refuse_others(&settings)?;
@@ -56,8 +54,7 @@ pub fn run(args: &Args) -> Outcome {
             threads: settings.threads,
         },
     );
-    served.end(serve(args, guest, socket))?;
-    Ok(ExitCode::SUCCESS)
+    served.end(serve(args, guest, socket))
 }
 
 /// Refuses options for the kernel of this machine.

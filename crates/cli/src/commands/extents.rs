@@ -2,7 +2,7 @@
 use crate::exit::{Outcome, Style};
 use crate::out::{JsonList, stdout};
 use crate::path::{on_volume, reason};
-use crate::storage::{self, StorageOptions};
+use crate::storage::{Storage, StorageOptions};
 use crate::{image, show};
 use anyhow::{Context, Result, anyhow, ensure};
 use rustix::fs::getxattr;
@@ -61,7 +61,7 @@ fn all(args: &Args, each: Each<'_>) -> Outcome {
     let mut code = ExitCode::SUCCESS;
     match &args.image {
         Some(image) => {
-            let volume = storage::volume_read_only(image, &args.storage)?;
+            let volume = Storage::open(image, &args.storage, true)?.volume()?;
             for path in &args.path {
                 code = from_image(&volume, path, args, each)?.unwrap_or(code);
             }

@@ -1,11 +1,10 @@
 //! `segno extract`: takes the tree out of an image.
 use crate::confine::{ConfineOption, Confinement};
-use crate::exit::Outcome;
 use crate::image::explain_image;
 use crate::new_file::NewFile;
 use crate::preserve::{self, PreserveOption};
 use crate::progress::Progress;
-use crate::storage::StorageOptions;
+use crate::storage::ImageArgs;
 use crate::{out, show, size};
 use anyhow::{Context, Result, ensure};
 use segno_dump::put_name;
@@ -15,7 +14,6 @@ use serde_json::{Map, Value, json};
 use std::io::{BufWriter, Write, stdout};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 const BUFFER: usize = 1 << 18;
 
@@ -54,19 +52,17 @@ pub struct Args {
     #[command(flatten)]
     confine: ConfineOption,
     #[command(flatten)]
-    storage: StorageOptions,
-    /// Image file or block device
-    image: PathBuf,
+    of: ImageArgs,
     /// Directory that is made, or is empty
     #[arg(required_unless_present = "tar")]
     dest: Option<PathBuf>,
 }
 
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> Result<()> {
     let options = ExtractOptions {
         path: args.path.clone(),
-        journal: args.storage.journal.journal.clone(),
-        devices: args.storage.devices.further.clone(),
+        journal: args.of.storage.journal.journal.clone(),
+        devices: args.of.storage.devices.further.clone(),
         mount_point: args.mount_point.clone(),
         fs_config: args.fs_config.clone(),
         file_contexts: args.file_contexts.clone(),
@@ -76,7 +72,7 @@ pub fn run(args: &Args) -> Outcome {
     for list in [&args.fs_config, &args.file_contexts, &args.manifest].into_iter().flatten() {
         ensure!(args.force || !list.exists(), "{} exists already; overwrite it with -f", list.display());
     }
-    let image = OpenImage::open(&args.image, &options.devices, options.journal.as_deref());
+    let image = OpenImage::open(&args.of.image, &options.devices, options.journal.as_deref());
     let (image, target) = (image.map_err(explain_image)?, Opened::open(args)?);
     confinement(args).enter();
     let mut progress = Progress::new();
@@ -91,7 +87,7 @@ pub fn run(args: &Args) -> Outcome {
             let done = write(Target::Tar(&mut out))?;
             out.flush().context("cannot write the archive")?;
             done.notes.iter().for_each(|note| eprintln!("segno: note: {note}"));
-            return Ok(ExitCode::SUCCESS);
+            return Ok(());
         }
         Opened::Archive(new) => {
             let mut out = BufWriter::with_capacity(BUFFER, new.file());
@@ -108,8 +104,7 @@ pub fn run(args: &Args) -> Outcome {
         }
     };
     drop(progress);
-    report(&done, args)?;
-    Ok(ExitCode::SUCCESS)
+    report(&done, args)
 }
 
 /// Where the tree goes.
@@ -126,7 +121,9 @@ impl<'a> Opened<'a> {
                 ensure!(!args.json, "standard output carries the archive: leave out --json");
                 Ok(Self::Stdout)
             }
-            (Some(tar), _) => Ok(Self::Archive(NewFile::create(tar, args.force, copy_mode([&args.image]))?)),
+            (Some(tar), _) => {
+                Ok(Self::Archive(NewFile::create(tar, args.force, copy_mode([&args.of.image]))?))
+            }
             (None, dest) => {
                 let dest = dest.as_deref().context("a directory or --tar is needed")?;
                 let made = NewDir::create(dest).with_context(|| format!("cannot create {}", dest.display()));
@@ -158,8 +155,7 @@ fn report(done: &Extracted, args: &Args) -> Result<()> {
         };
         let renamed: Vec<_> = renamed.iter().map(each).collect();
         let report = json!({ "files": files, "bytes": bytes, "renamed": renamed, "incomplete": incomplete, "left_out": left_out, "notes": notes });
-        writeln!(out::stdout(), "{report}")?;
-        return Ok(());
+        return Ok(writeln!(out::stdout(), "{report}")?);
     }
     writeln!(out::stdout(), "{files} files, {} of data", size::human(*bytes))?;
     for (name, host) in renamed {

@@ -4,7 +4,7 @@ use crate::confine::{ConfineOption, Confinement};
 use crate::exit::{Outcome, Style};
 use crate::path::{on_volume, reason, refuse_equal};
 use crate::preserve::PreserveOption;
-use crate::storage::{Storage, StorageOptions};
+use crate::storage::{ImageArgs, Storage};
 use crate::tally::Tally;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::io::Errno;
@@ -43,9 +43,7 @@ pub struct Args {
     #[command(flatten)]
     confine: ConfineOption,
     #[command(flatten)]
-    storage: StorageOptions,
-    /// Image file or block device
-    image: PathBuf,
+    of: ImageArgs,
     /// Paths on the volume
     #[arg(required = true, num_args = 1..)]
     paths: Vec<PathBuf>,
@@ -59,8 +57,8 @@ pub fn run(args: &Args) -> Outcome {
     if args.dest.as_os_str() != "-" {
         confinement = confinement.fills(target(&args.dest), args.preserve.chosen());
     }
-    let open = || Storage::open(&args.image, &args.storage, true);
-    let volume = confinement.opened(&args.image, open)?.volume()?;
+    let open = || Storage::open(&args.of.image, &args.of.storage, true);
+    let volume = confinement.opened(&args.of.image, open)?.volume()?;
     if args.dest.as_os_str() == "-" {
         ensure!(!args.json, "standard output carries the file: leave out --json");
         let [path] = &args.paths[..] else {

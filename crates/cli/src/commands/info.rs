@@ -1,5 +1,4 @@
 //! `segno info`: superblock, checkpoint and usage.
-use crate::exit::Outcome;
 use crate::out::stdout;
 use crate::storage::DeviceOption;
 use crate::{image, show, size};
@@ -15,7 +14,6 @@ use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Features, text};
 use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 /// Show superblock, checkpoint and usage of an image
 #[derive(clap::Args)]
@@ -30,7 +28,7 @@ pub struct Args {
     image: Vec<PathBuf>,
 }
 
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> Result<()> {
     let device =
         image::open(&args.devices.after(&args.image), OpenOptions { read_only: true, direct: false })?;
     let sb = inspect::superblock(&*device)?;
@@ -57,7 +55,7 @@ pub fn run(args: &Args) -> Outcome {
             )?;
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn superblock(sb: &Superblock) -> Value {
@@ -248,8 +246,7 @@ fn print(out: &mut impl Write, sb: &Superblock, cp: &RawCheckpoint, pack: usize)
     for kind in sb.raw.damage() {
         writeln!(out, "damage seen   {kind}")?;
     }
-    writeln!(out, "checkpoint    version {:#x} in pack {pack}, {state}", cp.checkpoint_ver.get())?;
-    Ok(())
+    Ok(writeln!(out, "checkpoint    version {:#x} in pack {pack}, {state}", cp.checkpoint_ver.get())?)
 }
 
 fn version(bytes: &[u8]) -> String {

@@ -3,7 +3,7 @@ use crate::exit::{Outcome, Style};
 use crate::out::{JsonList, stdout};
 use crate::path::{on_volume, reason};
 use crate::show;
-use crate::storage::{self, StorageOptions};
+use crate::storage::ImageArgs;
 use anyhow::{Context, Result};
 use segno::{DirEntry, FileType, Metadata, Volume};
 use segno_dump::put_name;
@@ -28,9 +28,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    storage: StorageOptions,
-    /// Image file or block device
-    image: PathBuf,
+    of: ImageArgs,
     /// Path on the volume
     #[arg(default_value = "/")]
     path: PathBuf,
@@ -44,7 +42,7 @@ struct Item {
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let volume = storage::volume_read_only(&args.image, &args.storage)?;
+    let volume = args.of.volume(true)?;
     let mut out = Printer::new(args);
     let start = on_volume(&args.path, volume.metadata(&args.path))?;
     if !start.is_dir() {

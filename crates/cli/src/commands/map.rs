@@ -1,5 +1,4 @@
 //! `segno map`: the segments of a volume by type and fill.
-use crate::exit::Outcome;
 use crate::segments::grid::{Grid, LEVELS};
 use crate::segments::{Content, Segment, Segments, Total, png, svg, write_file};
 use crate::storage::DeviceOption;
@@ -9,7 +8,6 @@ use serde::{Serialize, Serializer};
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, IsTerminal, Write, stdout};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 /// Squares of a picture; larger volumes have several segments in one.
 const PICTURED: usize = 65_536;
@@ -40,7 +38,7 @@ pub struct Args {
     volume: PathBuf,
 }
 
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> Result<()> {
     if let Some(path) = &args.output {
         let encode = encoder(path)?;
         let found = Segments::of(&args.volume, &args.devices)?;
@@ -57,7 +55,7 @@ pub fn run(args: &Args) -> Outcome {
         let coloured = out.is_terminal() && std::env::var_os("NO_COLOR").is_none();
         out.write_all(text(&found, coloured).as_bytes())?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 type Encoder = fn(&Grid) -> Result<Vec<u8>>;

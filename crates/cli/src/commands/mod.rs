@@ -3,6 +3,7 @@
 mod external;
 
 use crate::exit::Outcome;
+use std::process::Termination;
 
 /// Declares the modules, and the enum that is parsed and run.
 macro_rules! commands {
@@ -18,7 +19,7 @@ macro_rules! commands {
         impl Command {
             pub fn run(&self) -> Outcome {
                 match self {
-                    $($(#[$when])? Self::$name(args) => $name::run(args),)*
+                    $($(#[$when])? Self::$name(args) => $name::run(args).map(Termination::report),)*
                 }
             }
         }

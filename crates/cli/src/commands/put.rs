@@ -2,7 +2,7 @@
 use crate::exit::Outcome;
 use crate::path::{places, reason, refuse_equal};
 use crate::show;
-use crate::storage::{self, StorageOptions};
+use crate::storage::ImageArgs;
 use crate::tally::Tally;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::SeekFrom;
@@ -42,9 +42,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    storage: StorageOptions,
-    /// Image file or block device
-    image: PathBuf,
+    of: ImageArgs,
     /// Files, and directories with everything below them; - is standard input. If the last of several begins with /, it is the
     /// path on the volume, / otherwise; files are copied into it if it is an existing directory
     #[arg(required = true, num_args = 1.., value_name = "SOURCE")]
@@ -68,7 +66,7 @@ pub fn run(args: &Args) -> Outcome {
     for source in &mut sources {
         needed += Tree { source, exclude: &exclude }.demand()?;
     }
-    let volume = storage::volume_read_write(&args.image, &args.storage)?;
+    let volume = args.of.volume(false)?;
     let copied = room_for(&volume, needed).and_then(|()| {
         let names: Vec<PathBuf> = sources.iter().map(|source| source.name.clone()).collect();
         let places = places(&volume, to, names.iter().map(PathBuf::as_path));
@@ -91,7 +89,7 @@ pub fn run(args: &Args) -> Outcome {
         }
         Ok(copy.tally)
     });
-    let closed = reason(volume.close()).with_context(|| format!("closing {}", args.image.display()));
+    let closed = reason(volume.close()).with_context(|| format!("closing {}", args.of.image.display()));
     let tally = copied?;
     closed?;
     tally.report(args.json)
@@ -190,9 +188,9 @@ fn room_for(volume: &Volume, needed: u64) -> Result<()> {
 
 /// Writes a file of what comes in, which has its name when it is complete.
 fn from_stdin(args: &Args, to: &Path) -> Outcome {
-    let volume = storage::volume_read_write(&args.image, &args.storage)?;
+    let volume = args.of.volume(false)?;
     let written = stdin_to(&volume, args.force, to);
-    let closed = reason(volume.close()).with_context(|| format!("closing {}", args.image.display()));
+    let closed = reason(volume.close()).with_context(|| format!("closing {}", args.of.image.display()));
     let tally = written?;
     closed?;
     tally.report(args.json)

@@ -1,5 +1,4 @@
 //! `segno sparse`: Android sparse images.
-use crate::exit::Outcome;
 use crate::new_file::NewFile;
 use crate::out::stdout;
 use crate::{image, size};
@@ -11,7 +10,6 @@ use serde_json::json;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 /// Convert images to the Android sparse format and back
 ///
@@ -59,7 +57,7 @@ enum Action {
     },
 }
 
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> Result<()> {
     match &args.action {
         Action::Pack { force, block_size, json, input, output } => {
             let new = NewFile::create(output, *force, copy_mode([input]))?;
@@ -89,7 +87,7 @@ fn open(path: &Path) -> Result<File> {
     File::open(path).with_context(|| format!("cannot open {}", path.display()))
 }
 
-fn finish(new: NewFile, output: &Path, image_bytes: u64, as_json: bool) -> Outcome {
+fn finish(new: NewFile, output: &Path, image_bytes: u64, as_json: bool) -> Result<()> {
     let file_bytes = new.file().metadata()?.len();
     new.finish()?;
     if as_json {
@@ -99,7 +97,7 @@ fn finish(new: NewFile, output: &Path, image_bytes: u64, as_json: bool) -> Outco
         let (image, file) = (size::human(image_bytes), size::human(file_bytes));
         writeln!(stdout(), "{}: {file}, image of {image}", output.display())?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn block_size(text: &str) -> Result<u32, String> {

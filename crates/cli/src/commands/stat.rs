@@ -1,9 +1,8 @@
 //! `segno stat`: all attributes of a file of an image.
-use crate::exit::Outcome;
 use crate::out::stdout;
 use crate::path::{inode_number, on_volume, reason};
 use crate::show;
-use crate::storage::{self, StorageOptions};
+use crate::storage::ImageArgs;
 use anyhow::{Context, Result};
 use segno::{FileType, Metadata};
 use segno_dump::put_name;
@@ -11,7 +10,6 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 /// Show the attributes of a file of an image
 #[derive(clap::Args)]
@@ -20,15 +18,13 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    storage: StorageOptions,
-    /// Image file or block device
-    image: PathBuf,
+    of: ImageArgs,
     /// Path on the volume; a symbolic link at its end stands for itself. #INO is an inode by number
     path: PathBuf,
 }
 
-pub fn run(args: &Args) -> Outcome {
-    let volume = storage::volume_read_only(&args.image, &args.storage)?;
+pub fn run(args: &Args) -> Result<()> {
+    let volume = args.of.volume(true)?;
     let (path, number) = (&args.path, inode_number(&args.path));
     let attr = number.map_or_else(|| volume.symlink_metadata(path), |ino| volume.inode_metadata(ino));
     let attr = on_volume(path, attr)?;
@@ -55,7 +51,7 @@ pub fn run(args: &Args) -> Outcome {
     } else {
         print(&mut out, path, &attr, target.as_deref(), &xattrs)?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn print(

@@ -1,6 +1,5 @@
 //! `segno store`: volumes on object stores.
 use super::sync;
-use crate::exit::Outcome;
 use crate::new_file::NewFile;
 use crate::out::stdout;
 use crate::progress::Progress;
@@ -17,7 +16,6 @@ use segno_store::{Cause, StoreDevice};
 use serde_json::json;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 /// Blocks copied at a time: 1 MiB.
 const STEP: usize = 256;
@@ -82,27 +80,26 @@ enum What {
     },
 }
 
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> Result<()> {
     let settings = Settings { insecure: args.insecure, ..Settings::default() };
     match &args.what {
-        What::Info { json, url } => info(checked(url)?, *json, &settings)?,
-        What::Probe { url } => probe(checked(url)?, args.insecure)?,
-        What::Drain { cache: Some(cache), place } => store::drain(checked(place)?, cache, args.insecure)?,
-        What::Drain { cache: None, place } => return sync::run(&sync::Args { dir: place.clone() }),
+        What::Info { json, url } => info(checked(url)?, *json, &settings),
+        What::Probe { url } => probe(checked(url)?, args.insecure),
+        What::Drain { cache: Some(cache), place } => store::drain(checked(place)?, cache, args.insecure),
+        What::Drain { cache: None, place } => sync::run(&sync::Args { dir: place.clone() }),
         What::Export { cache: Some(cache), url, image } => {
             let device = store::with_left(checked(url)?, cache, args.insecure)?;
-            export_left(&device, url, cache, image)?;
+            export_left(&device, url, cache, image)
         }
         What::Export { cache: None, url, image } => {
             let device = store::device(checked(url)?, true, &settings)?;
-            export(&device, url, image, &mut Gaps::Refused)?;
+            export(&device, url, image, &mut Gaps::Refused)
         }
         What::Import { force, unfenced, devices, url, image } => {
             let settings = Settings { unfenced: *unfenced, ..settings };
-            import(checked(url)?, image, devices, *force, &settings)?;
+            import(checked(url)?, image, devices, *force, &settings)
         }
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 fn checked(url: &Path) -> Result<&Path> {
@@ -132,8 +129,7 @@ fn info(url: &Path, as_json: bool, settings: &Settings) -> Result<()> {
             "open_gets": opened.gets,
             "open_bytes": opened.bytes_got,
         });
-        writeln!(out, "{all:#}")?;
-        return Ok(());
+        return Ok(writeln!(out, "{all:#}")?);
     }
     writeln!(out, "{}: {} in {} zones", url.display(), size::human(bytes), device.geometry().zones)?;
     let live = size::human(about.live_blocks * BLOCK_SIZE as u64);
@@ -141,8 +137,7 @@ fn info(url: &Path, as_json: bool, settings: &Settings) -> Result<()> {
     writeln!(out, "commits behind the newest map: {}", about.replayed)?;
     writeln!(out, "in use: {}", if held { "yes, or its writer was killed" } else { "no" })?;
     let fenced = if device.is_unfenced() { "no: nothing keeps a second writer out" } else { "yes" };
-    writeln!(out, "fenced: {fenced}")?;
-    Ok(())
+    Ok(writeln!(out, "fenced: {fenced}")?)
 }
 
 fn probe(url: &Path, insecure: bool) -> Result<()> {
@@ -152,8 +147,7 @@ fn probe(url: &Path, insecure: bool) -> Result<()> {
             url.display()
         );
     }
-    writeln!(stdout(), "{}: the store keeps a second writer out", url.display())?;
-    Ok(())
+    Ok(writeln!(stdout(), "{}: the store keeps a second writer out", url.display())?)
 }
 
 fn export(device: &StoreDevice, url: &Path, image: &Path, gaps: &mut Gaps) -> Result<()> {
@@ -289,8 +283,7 @@ fn import(url: &Path, image: &Path, devices: &DeviceOption, force: bool, setting
         }
         progress.show(|| share("imported", end, source.block_count()));
     }
-    target.flush()?;
-    Ok(())
+    Ok(target.flush()?)
 }
 
 /// Whether a range has anything but zeros.

@@ -1,13 +1,11 @@
 //! `segno sync`: commits all changes, also on kernels that do not forward sync(2) to the server.
-use crate::exit::Outcome;
 use crate::image;
-use anyhow::{Context, anyhow};
+use anyhow::{Context, Result, anyhow};
 use rustix::fs::{XattrFlags, setxattr, syncfs};
 use rustix::io::Errno;
 use segno_fuse::SYNC_XATTR;
 use std::fs::File;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 /// Make all earlier changes to a mount durable; needs no privileges
 #[derive(clap::Args)]
@@ -16,14 +14,14 @@ pub struct Args {
     pub dir: PathBuf,
 }
 
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> Result<()> {
     let dir = args.dir.display();
     // Changes through shared mappings have not reached the server yet.
     let file = File::open(&args.dir).with_context(|| format!("cannot open {dir}"))?;
     syncfs(&file).with_context(|| format!("cannot sync {dir}"))?;
     match setxattr(&args.dir, SYNC_XATTR, b"", XattrFlags::empty()) {
         // On a read-only mount there is nothing to sync.
-        Ok(()) | Err(Errno::ROFS) => Ok(ExitCode::SUCCESS),
+        Ok(()) | Err(Errno::ROFS) => Ok(()),
         Err(Errno::OPNOTSUPP | Errno::NODATA) => Err(image::not_mounted(&args.dir)),
         Err(e) => Err(anyhow!(e).context(format!("cannot sync {dir}"))),
     }

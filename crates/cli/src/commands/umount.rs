@@ -1,5 +1,4 @@
 //! `segno umount`: returns when the server has let go of the image.
-use crate::exit::Outcome;
 use crate::mount::server_process::ServerProcess;
 use crate::mount::table;
 use crate::{process, store};
@@ -9,7 +8,7 @@ use rustix::mount::UnmountFlags;
 use segno::inspect;
 use segno_device::{FileDevice, Holder, Mount, OpenOptions, open_storage};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Release requests may arrive after close(2) returned, so a busy mount is retried for a moment.
@@ -27,7 +26,7 @@ pub struct Args {
     dir: PathBuf,
 }
 
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> Result<()> {
     let mount = find(&args.dir)?;
     // The first request after its death may fail because the connection was aborted or its ring taken down.
     let gone = [Errno::NOTCONN, Errno::CONNABORTED, Errno::CANCELED];
@@ -49,7 +48,7 @@ pub fn run(args: &Args) -> Outcome {
     } else if !mount.read_only {
         if on_store { ensure_sealed(&mount.source, server.as_ref())? } else { ensure_clean(&mount.source)? }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Like [`ensure_clean`], of a volume on an object store, which may not answer.

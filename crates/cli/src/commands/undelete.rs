@@ -6,7 +6,7 @@ use crate::preserve::{self, PreserveOption};
 use crate::progress::Progress;
 use crate::salvage::{self, Listing, Search};
 use crate::show;
-use crate::storage::StorageOptions;
+use crate::storage::ImageArgs;
 use anyhow::{Result, bail};
 use segno::Time;
 use segno::inspect;
@@ -54,31 +54,29 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    storage: StorageOptions,
-    /// Image file or block device
-    image: PathBuf,
+    of: ImageArgs,
     /// Paths on the volume that the files had; all below them are meant
     paths: Vec<PathBuf>,
 }
 
 pub fn run(args: &Args) -> Outcome {
     let stop = salvage::stop_flag()?;
-    let images = args.storage.devices.of(&args.image);
+    let images = args.of.devices();
     let mut device = salvage::open(&images)?;
     refuse_unsupported(args, &*device)?;
     if !args.previous {
-        let journal = External::open(&args.storage.journal, &images, salvage::READ_ONLY)?;
-        device = super::check::with_journal(device, &journal, &args.storage.journal)?;
+        let journal = External::open(&args.of.storage.journal, &images, salvage::READ_ONLY)?;
+        device = super::check::with_journal(device, &journal, &args.of.storage.journal)?;
     }
     if args.unproven && !rustix::process::geteuid().is_root() {
         bail!("--unproven may show other users' data: only root may use it");
     }
     let kept = args.scan.as_deref();
     if let Some(path) = kept {
-        salvage::refuse_inside(&args.image, path)?;
+        salvage::refuse_inside(&args.of.image, path)?;
     }
     let search =
-        Search { source: &args.image, offset: None, known_bad: &BadBlocks::default(), kept, stop: &stop };
+        Search { source: &args.of.image, offset: None, known_bad: &BadBlocks::default(), kept, stop: &stop };
     salvage::with_volume(&*device, &search, |device, found| {
         if args.previous { previous(args, device, found) } else { deleted(args, device, found, &stop) }
     })
@@ -88,7 +86,10 @@ pub fn run(args: &Args) -> Outcome {
 fn refuse_unsupported(args: &Args, device: &dyn BlockDevice) -> Result<()> {
     match inspect::superblock(device).ok().map(|sb| sb.check_support()) {
         Some(Err(why)) => {
-            bail!("{0}: {why}. `segno rescue {0} DIR` copies the files that it finds", args.image.display())
+            bail!(
+                "{0}: {why}. `segno rescue {0} DIR` copies the files that it finds",
+                args.of.image.display()
+            )
         }
         _ => Ok(()),
     }
@@ -111,7 +112,7 @@ fn wanted(args: &Args, path: &[u8]) -> bool {
 fn previous(args: &Args, device: &dyn BlockDevice, found: Found) -> Outcome {
     let volume = Volume::find(device, found, true);
     if volume.pack.is_none() {
-        bail!("the older checkpoint of {} is damaged or was never written", args.image.display());
+        bail!("the older checkpoint of {} is damaged or was never written", args.of.image.display());
     }
     let tree = Tree::build(&volume);
     let verdicts = Verdicts::of(&volume, &tree, &mut |_, _| {});
@@ -180,7 +181,7 @@ fn deleted(args: &Args, device: &dyn BlockDevice, found: Found, stop: &AtomicBoo
 
 fn open_target(args: &Args) -> Result<Option<Target>> {
     let Some(path) = args.to.as_ref().filter(|_| !args.list) else { return Ok(None) };
-    salvage::refuse_inside(&args.image, path)?;
+    salvage::refuse_inside(&args.of.image, path)?;
     let options = OutputOptions { resume: false, preserve: args.preserve.chosen() };
     Ok(Some(Target::open(path, options)?))
 }

@@ -3,7 +3,6 @@ pub mod grid;
 pub mod png;
 pub mod svg;
 
-use crate::exit::Outcome;
 use crate::image;
 use crate::mount::table;
 use crate::new_file::NewFile;
@@ -20,7 +19,6 @@ use segno_layout::{Packs, Sit, Summaries, Superblocks, certain};
 use segno_rescue::Reader;
 use std::io::{Error, ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 /// A picture shows nothing of any file.
 const PICTURE_MODE: u32 = 0o666;
@@ -189,9 +187,8 @@ fn image_of(dir: &Path) -> Result<PathBuf> {
 }
 
 /// Writes a picture or page, durably and under its name only when complete.
-pub fn write_file(path: &Path, force: bool, bytes: &[u8]) -> Outcome {
+pub fn write_file(path: &Path, force: bool, bytes: &[u8]) -> Result<()> {
     let new = NewFile::create(path, force, PICTURE_MODE)?;
     new.file().write_all(bytes).with_context(|| format!("cannot write {}", path.display()))?;
-    new.finish()?;
-    Ok(ExitCode::SUCCESS)
+    new.finish()
 }

@@ -1,7 +1,6 @@
 //! `segno journal create`.
 use super::CreateArgs;
 use super::found::{Found, make_in};
-use crate::exit::Outcome;
 use crate::out::stdout;
 use crate::size;
 use anyhow::{Context, Result, bail, ensure};
@@ -10,10 +9,9 @@ use segno_format::superblock::uuid_text;
 use segno_journal::{Content, Journal};
 use serde_json::json;
 use std::io::Write;
-use std::process::ExitCode;
 
-pub fn run(args: &CreateArgs) -> Outcome {
-    let found = Found::open(&args.of.image, &args.of.storage, false)?;
+pub fn run(args: &CreateArgs) -> Result<()> {
+    let found = Found::open(&args.target.of, false)?;
     refuse_used(&found, args.force)?;
     let bytes = found.area.blocks() * BLOCK_SIZE as u64;
     ensure!(
@@ -25,12 +23,12 @@ pub fn run(args: &CreateArgs) -> Outcome {
     );
     let space = found.area.clone().clear().context("cannot write the journal's space")?;
     make_in(space, &found.checkpoint)?;
-    if args.of.json {
+    if args.target.json {
         writeln!(stdout(), "{}", json!({ "created": true, "bytes": bytes }))?;
     } else {
         writeln!(stdout(), "an empty journal of {} is {}", size::human(bytes), found.describe())?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// A journal in use is never overwritten, anything else only by force.

@@ -1,19 +1,17 @@
 //! `segno journal discard`.
-use super::DiscardArgs;
 use super::found::Found;
-use crate::exit::Outcome;
+use super::{DiscardArgs, Target};
 use crate::image;
 use crate::out::stdout;
-use anyhow::{Context, Error, bail};
+use anyhow::{Context, Error, Result, bail};
 use segno_device::OpenOptions;
 use segno_journal::{Journal, Opened, Stale};
 use serde_json::json;
 use std::io::Write;
-use std::process::ExitCode;
 
-pub fn run(args: &DiscardArgs) -> Outcome {
-    let of = &args.of;
-    let found = match Found::open(&of.image, &of.storage, false) {
+pub fn run(args: &DiscardArgs) -> Result<()> {
+    let Target { of, json } = &args.target;
+    let found = match Found::open(of, false) {
         Ok(found) => found,
         Err(e) if args.force && of.storage.journal.journal.is_none() => return give_up(args, e),
         Err(e) => return Err(e),
@@ -49,13 +47,13 @@ pub fn run(args: &DiscardArgs) -> Outcome {
     }
     Journal::discard(&found.area).context("cannot erase the journal")?;
     segno_engine::give_up_journal(found.device.clone())?;
-    if of.json {
+    if *json {
         writeln!(stdout(), "{}", json!({ "discarded": true, "groups_lost": lost }))?;
     } else {
         let what = if lost > 0 { format!(", and {lost} groups of changes with it") } else { String::new() };
         writeln!(stdout(), "the journal {} is erased{what}", found.describe())?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Whether the guard mark of the volume may belong to this journal.
@@ -77,13 +75,13 @@ fn has_changes(state: Option<&Opened>) -> bool {
 }
 
 /// A lost external journal may have left its marks on the volume.
-fn give_up(args: &DiscardArgs, why: Error) -> Outcome {
+fn give_up(args: &DiscardArgs, why: Error) -> Result<()> {
     let options = OpenOptions { read_only: false, direct: false };
-    let device = image::open(&args.of.storage.devices.of(&args.of.image), options)?;
+    let device = image::open(&args.target.of.devices(), options)?;
     if !segno_engine::give_up_journal(device)? {
         return Err(why);
     }
-    if args.of.json {
+    if args.target.json {
         writeln!(stdout(), "{}", json!({ "discarded": false, "unmarked": true }))?;
     } else {
         writeln!(
@@ -91,5 +89,5 @@ fn give_up(args: &DiscardArgs, why: Error) -> Outcome {
             "the volume is no longer marked for a journal; the changes that only its journal has are given up"
         )?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

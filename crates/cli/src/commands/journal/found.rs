@@ -1,12 +1,12 @@
 //! Finding the journal of an image.
-use crate::storage::StorageOptions;
+use crate::storage::ImageArgs;
 use crate::{image, size};
 use anyhow::{Context, Result, anyhow};
 use segno::inspect;
 use segno_device::{BlockDevice, OpenOptions};
 use segno_format::{BLOCK_SIZE, Features};
 use segno_journal::{About, Area, Checkpoint, Content, Error, Journal, Opened, Vacant};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// An image, and the place where its journal is or would be.
@@ -30,9 +30,9 @@ pub enum Place {
 
 impl Found {
     /// Opens image and journal. The error for an image without room for a journal names the remedy.
-    pub fn open(image: &Path, storage: &StorageOptions, read_only: bool) -> Result<Self> {
+    pub fn open(of: &ImageArgs, read_only: bool) -> Result<Self> {
         let options = OpenOptions { read_only, direct: false };
-        let (images, journal) = (storage.devices.of(image), &storage.journal);
+        let (images, journal) = (of.devices(), &of.storage.journal);
         let device = image::open(&images, options)?;
         let (area, place) = match (journal.open(&images, options)?, &journal.journal) {
             (Some(file), Some(path)) => (Area::whole(file), Place::External(path.clone())),
@@ -42,7 +42,7 @@ impl Found {
         if read_only {
             image::note_unsupported(&*device);
         } else {
-            sb.check_support().with_context(|| image::cannot_read(image))?;
+            sb.check_support().with_context(|| image::cannot_read(&of.image))?;
         }
         let pack = inspect::checkpoint(&*device, &sb)?;
         let (checkpoint, external) = (pack.journaled(&sb), pack.external_journal);

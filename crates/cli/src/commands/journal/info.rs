@@ -1,7 +1,6 @@
 //! `segno journal info`.
 use super::Target;
 use super::found::{Found, Place};
-use crate::exit::Outcome;
 use crate::out::stdout;
 use crate::size;
 use anyhow::Result;
@@ -11,10 +10,9 @@ use segno_journal::{About, Content, Opened, Replay};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::process::ExitCode;
 
-pub fn run(args: &Target) -> Outcome {
-    let found = Found::open(&args.image, &args.storage, true)?;
+pub fn run(args: &Target) -> Result<()> {
+    let found = Found::open(&args.of, true)?;
     let (about, state) = (found.about()?, found.state()?);
     let waiting = match &state {
         Some(Opened::Usable(replay)) => Some(Waiting::of(replay)?),
@@ -30,7 +28,7 @@ pub fn run(args: &Target) -> Outcome {
     } else {
         print(&mut out, &found, about, state.as_ref(), waiting.as_ref())?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// What a replay would do.
@@ -149,8 +147,7 @@ fn print(
     let replay = match state {
         Opened::Stale(why) => {
             let state = if why.is_damage() { "ahead of the volume, which is damaged" } else { "stale" };
-            writeln!(out, "state         {state}: {why}")?;
-            return Ok(());
+            return Ok(writeln!(out, "state         {state}: {why}")?);
         }
         Opened::Usable(replay) => replay,
     };

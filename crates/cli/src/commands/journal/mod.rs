@@ -5,9 +5,8 @@ pub mod found;
 mod info;
 mod replay;
 
-use crate::exit::Outcome;
-use crate::storage::StorageOptions;
-use std::path::PathBuf;
+use crate::storage::ImageArgs;
+use anyhow::Result;
 
 /// Show, make, replay or discard the journal of an image
 #[derive(clap::Args)]
@@ -30,10 +29,8 @@ enum Command {
 
 #[derive(clap::Args)]
 pub struct Target {
-    /// Image file or block device
-    image: PathBuf,
     #[command(flatten)]
-    storage: StorageOptions,
+    of: ImageArgs,
     /// Report as JSON
     #[arg(long)]
     json: bool,
@@ -42,7 +39,7 @@ pub struct Target {
 #[derive(clap::Args)]
 pub struct DiscardArgs {
     #[command(flatten)]
-    of: Target,
+    target: Target,
     /// Even if it holds committed changes that the volume lacks
     #[arg(short, long)]
     force: bool,
@@ -51,13 +48,13 @@ pub struct DiscardArgs {
 #[derive(clap::Args)]
 pub struct CreateArgs {
     #[command(flatten)]
-    of: Target,
+    target: Target,
     /// Overwrite other data in its place, but no journal in use
     #[arg(short, long)]
     force: bool,
 }
 
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> Result<()> {
     match &args.command {
         Command::Info(args) => info::run(args),
         Command::Create(args) => create::run(args),

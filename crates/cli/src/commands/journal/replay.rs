@@ -2,7 +2,6 @@
 use super::Target;
 use super::found::{Found, Place};
 use super::info::Waiting;
-use crate::exit::Outcome;
 use crate::out::stdout;
 use crate::{image, size};
 use anyhow::{Context, Result, bail, ensure};
@@ -10,11 +9,10 @@ use segno_engine::options::JournalMode;
 use segno_engine::{MountOptions, Volume};
 use segno_journal::Opened;
 use std::io::Write;
-use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
-pub fn run(args: &Target) -> Outcome {
-    let found = Found::open(&args.image, &args.storage, false)?;
+pub fn run(args: &Target) -> Result<()> {
+    let found = Found::open(&args.of, false)?;
     let waiting = match found.state()? {
         None => bail!("there is no journal {}", found.describe()),
         Some(Opened::Stale(why)) if why.is_damage() => {
@@ -43,7 +41,7 @@ pub fn run(args: &Target) -> Outcome {
             size::human(waiting.bytes)
         )?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// A mount recovers; the unmount leaves volume and journal clean.
@@ -55,8 +53,8 @@ fn recover(args: &Target, found: &Found) -> Result<()> {
     let options =
         MountOptions { journal, background: false, observer: image::observer(), ..MountOptions::default() };
     let volume =
-        Volume::mount(found.device.clone(), options).with_context(|| image::cannot_read(&args.image))?;
+        Volume::mount(found.device.clone(), options).with_context(|| image::cannot_read(&args.of.image))?;
     let replayed = volume.stats().journal_replayed.load(Ordering::Relaxed);
     ensure!(replayed > 0, "the journal was not replayed");
-    volume.unmount().with_context(|| format!("closing {}", args.image.display()))
+    volume.unmount().with_context(|| format!("closing {}", args.of.image.display()))
 }

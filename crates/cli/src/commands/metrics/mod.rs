@@ -8,7 +8,6 @@ mod serve;
 mod text;
 
 use crate::counters;
-use crate::exit::Outcome;
 use crate::image;
 use crate::mount::table;
 use crate::out::stdout;
@@ -17,7 +16,6 @@ use segno_device::{FileDevice, Mount};
 use segno_format::superblock::uuid_text;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use text::{Family, Format, Source};
 
 /// Print or serve the counters of mounts as metrics
@@ -37,14 +35,12 @@ pub struct Args {
     dirs: Vec<PathBuf>,
 }
 
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> Result<()> {
     if let Some(address) = &args.listen {
         collect(args)?;
-        serve::run(address, args.format.content_type(), || collect(args))?;
-        return Ok(ExitCode::SUCCESS);
+        return serve::run(address, args.format.content_type(), || collect(args));
     }
-    stdout().write_all(collect(args)?.as_bytes())?;
-    Ok(ExitCode::SUCCESS)
+    Ok(stdout().write_all(collect(args)?.as_bytes())?)
 }
 
 /// The metrics of all mounts.

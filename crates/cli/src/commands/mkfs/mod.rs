@@ -5,7 +5,6 @@ mod volume;
 pub use volume::VolumeArgs;
 
 use super::journal::found;
-use crate::exit::Outcome;
 use crate::image::{explain, patiently};
 use crate::out::stdout;
 use crate::{show, size, store};
@@ -18,7 +17,6 @@ use segno_mkfs::{Layout, Member, MkfsOptions, Report, format, plan};
 use serde_json::json;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::Arc;
 
 /// Unit of the optional size argument, as in mkfs.f2fs.
@@ -74,7 +72,7 @@ pub struct Args {
     sectors: Option<u64>,
 }
 
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> Result<()> {
     let options = options(args)?;
     let members = members(args, &options)?;
     let blocks = members.first().map_or(0, |m| m.device.block_count());
@@ -91,7 +89,7 @@ pub fn run(args: &Args) -> Outcome {
     } else if !args.quiet {
         print(args, &report, journal)?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn options(args: &Args) -> Result<MkfsOptions> {

@@ -3,17 +3,16 @@ mod findings;
 mod page;
 
 use crate::counters;
-use crate::exit::Outcome;
 use crate::out::stdout;
 use crate::segments::{Segments, write_file};
 use crate::show;
 use crate::storage::DeviceOption;
+use anyhow::Result;
 use findings::{Finding, Level, State};
 use segno::Time;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Show the state of a volume with recommendations, as a page
@@ -37,7 +36,7 @@ pub struct Args {
     volume: PathBuf,
 }
 
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args) -> Result<()> {
     let segments = Segments::of(&args.volume, &args.devices)?;
     let counters =
         args.volume.is_dir().then(|| counters::read(&args.volume)).transpose()?.map(|(readings, _)| readings);
@@ -50,14 +49,14 @@ pub fn run(args: &Args) -> Outcome {
     }
 }
 
-fn print(json: bool, findings: &[Finding]) -> Outcome {
+fn print(json: bool, findings: &[Finding]) -> Result<()> {
     let mut out = stdout();
     if json {
         writeln!(out, "{:#}", Value::from(findings.iter().map(as_json).collect::<Vec<_>>()))?;
     } else {
         out.write_all(text(findings).as_bytes())?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn as_json(f: &Finding) -> Value {
