@@ -2,6 +2,7 @@
 use crate::command_line;
 use crate::store;
 use anyhow::anyhow;
+use rustix::io::Errno;
 use segno::inspect;
 use segno_device::{
     BlockDevice, DeviceError, Holder, OpenOptions, open_storage, open_volume, open_volume_recorded,
@@ -79,6 +80,21 @@ pub fn not_mounted(path: &Path) -> anyhow::Error {
         String::new()
     };
     anyhow!("{name} is not on a mount of segno{advice}")
+}
+
+/// Why a mount did not answer at a path; `failed` says what else it was asked for in vain.
+pub fn unanswered(e: Errno, path: &Path, failed: impl FnOnce() -> String) -> anyhow::Error {
+    match e {
+        Errno::OPNOTSUPP | Errno::NODATA => not_mounted(path),
+        e if is_dead(e) => anyhow!("the server of {0} has died: `segno umount {0}`", path.display()),
+        e => anyhow!(e).context(failed()),
+    }
+}
+
+/// Whether a request failed as the server has died. The first one after that may fail because the connection was aborted or its ring
+/// taken down.
+pub fn is_dead(e: Errno) -> bool {
+    [Errno::NOTCONN, Errno::CONNABORTED, Errno::CANCELED].contains(&e)
 }
 
 /// Adds the remedy, in words of the command line.

@@ -130,7 +130,6 @@ fn read(dir: &Path, attribute: &str) -> Result<String> {
 
 fn explain(e: Errno, dir: &Path, what: &str) -> anyhow::Error {
     match e {
-        Errno::OPNOTSUPP | Errno::NODATA => image::not_mounted(dir),
         Errno::INVAL => {
             anyhow!("{what}: not a value of this setting, see `segno ctl --help`; nothing was changed")
         }
@@ -141,6 +140,6 @@ fn explain(e: Errno, dir: &Path, what: &str) -> anyhow::Error {
                 dir.display()
             )
         }
-        e => anyhow!(e).context(format!("cannot set or read {what} of {}", dir.display())),
+        e => image::unanswered(e, dir, || format!("cannot set or read {what} of {}", dir.display())),
     }
 }

@@ -43,15 +43,17 @@ pub fn run(args: &Args) -> Result<()> {
     let path = args.vhost_user.display();
     let socket = Socket::bind(&args.vhost_user).with_context(|| format!("cannot listen on {path}"))?;
     let open = || Devices::open(&absolute(&args.image)?, &settings, image::open);
-    let devices = confinement(args, &settings).opened(&args.image, open)?;
+    // Of a volume on this machine nothing else is opened.
+    let confinement = Confinement::new(&args.confine).caches(settings.store.cache.as_deref());
+    let devices = confinement.opened(&args.image, open)?;
     let served = devices.mount()?;
     let guest = GuestServer::new(
         served.volume.clone(),
         GuestOptions {
             acl: settings.has_acl(),
-            writeback_cache: settings.writeback_cache,
-            ownership: settings.ownership,
-            threads: settings.threads,
+            writeback_cache: settings.fuse.writeback_cache,
+            ownership: settings.fuse.ownership,
+            threads: settings.fuse.threads,
         },
     );
     served.end(serve(args, guest, socket))
@@ -60,27 +62,18 @@ pub fn run(args: &Args) -> Result<()> {
 /// Refuses options for the kernel of this machine.
 fn refuse_others(s: &Settings) -> Result<()> {
     let others = [
-        (!s.flags.is_empty(), "flags such as nodev are for mount(8) in the guest"),
-        (s.allow_other, "allow_other has no meaning: all users of the guest may enter"),
+        (!s.fuse.extra.is_empty(), "flags such as nodev are for mount(8) in the guest"),
+        (s.fuse.allow_other, "allow_other has no meaning: all users of the guest may enter"),
         (s.fuse_only, "blk= is for mounts of this machine"),
-        (s.transport != Choice::Auto, "transport= is for mounts of this machine"),
-        (s.no_sched_idle, "sched_idle= is for mounts of this machine"),
-        (s.auto_unmount, "auto_unmount is for mounts of this machine"),
-        (s.shutdown, "shutdown is for mounts of this machine: a guest changes nothing of the volume"),
+        (s.fuse.transport != Choice::Auto, "transport= is for mounts of this machine"),
+        (s.fuse.no_sched_idle, "sched_idle= is for mounts of this machine"),
+        (s.fuse.auto_unmount, "auto_unmount is for mounts of this machine"),
+        (s.fuse.shutdown, "shutdown is for mounts of this machine: a guest changes nothing of the volume"),
         (s.log.is_some(), "log= is for servers in the background: redirect standard error"),
     ];
     match others.into_iter().find(|(given, _)| *given) {
         Some((_, why)) => bail!("{why}"),
         None => Ok(()),
-    }
-}
-
-/// Of a volume on this machine nothing else is opened.
-fn confinement(args: &Args, settings: &Settings) -> Confinement {
-    let confinement = Confinement::new(&args.confine);
-    match &settings.store.cache {
-        Some(cache) => confinement.caches(cache),
-        None => confinement,
     }
 }
 

@@ -96,12 +96,11 @@ fn live(path: &Path, all: bool, each: Each<'_>) -> Result<()> {
 fn ask_server(path: &Path) -> Result<Vec<Run>> {
     let mut buffer = vec![0; 65_536];
     let n = getxattr(path, EXTENTS_XATTR, &mut buffer).map_err(|e| match e {
-        Errno::OPNOTSUPP | Errno::NODATA => image::not_mounted(path),
         Errno::TOOBIG => {
             let shown = show::path(path);
             anyhow!("{shown} has more extents than an attribute can hold: unmount and use --image")
         }
-        e => anyhow!(e).context(format!("cannot read the extents of {}", show::path(path))),
+        e => image::unanswered(e, path, || format!("cannot read the extents of {}", show::path(path))),
     })?;
     let answer = String::from_utf8_lossy(buffer.get(..n).unwrap_or_default()).into_owned();
     let runs: Option<Vec<Run>> = answer.lines().map(parse_line).collect();

@@ -48,7 +48,13 @@ pub fn run(args: &Args) -> Result<()> {
     let mut out = stdout().lock();
     if args.json {
         let mut out = BufWriter::new(out);
-        serde_json::to_writer_pretty(&mut out, &Report::of(&found)).map_err(io::Error::from)?;
+        let report = Report {
+            checkpoint_ver: found.checkpoint.checkpoint_ver.get(),
+            blocks_per_segment: BLOCKS_PER_SEG,
+            totals: found.totals(),
+            segments: Each(&found.all),
+        };
+        serde_json::to_writer_pretty(&mut out, &report).map_err(io::Error::from)?;
         writeln!(out)?;
         out.flush()?;
     } else {
@@ -74,48 +80,22 @@ fn encoder(path: &Path) -> Result<Encoder> {
 struct Report<'a> {
     checkpoint_ver: u64,
     blocks_per_segment: u32,
-    totals: Vec<TotalRow>,
+    totals: Vec<Total>,
     segments: Each<'a>,
 }
 
 #[derive(Serialize)]
-struct TotalRow {
-    r#type: &'static str,
-    segments: u64,
-    valid_blocks: u64,
-}
-
-#[derive(Serialize)]
-struct SegmentRow {
+struct Row<'a> {
     segno: usize,
-    r#type: &'static str,
-    valid_blocks: u16,
-    log: Option<&'static str>,
+    #[serde(flatten)]
+    segment: &'a Segment,
 }
 
 struct Each<'a>(&'a [Segment]);
 
 impl Serialize for Each<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(self.0.iter().enumerate().map(|(segno, s)| SegmentRow {
-            segno,
-            r#type: s.content.name(),
-            valid_blocks: s.valid,
-            log: s.log.map(|log| Content::Of(log).name()),
-        }))
-    }
-}
-
-impl<'a> Report<'a> {
-    fn of(found: &'a Segments) -> Self {
-        let total =
-            |t: &Total| TotalRow { r#type: t.content.name(), segments: t.segments, valid_blocks: t.valid };
-        Self {
-            checkpoint_ver: found.checkpoint.checkpoint_ver.get(),
-            blocks_per_segment: BLOCKS_PER_SEG,
-            totals: found.totals().iter().map(total).collect(),
-            segments: Each(&found.all),
-        }
+        to.collect_seq(self.0.iter().enumerate().map(|(segno, segment)| Row { segno, segment }))
     }
 }
 
@@ -138,7 +118,7 @@ fn text(found: &Segments, coloured: bool) -> String {
     out += "▲ open log  ! damaged\n";
     for t in found.totals().iter().filter(|t| t.segments > 0) {
         let name = painted(t.content, &format!("{:12}", t.content.name()), coloured);
-        let percent = 100 * t.valid / (t.segments * u64::from(BLOCKS_PER_SEG));
+        let percent = t.percent();
         // Writing to a string cannot fail.
         let _written =
             writeln!(out, "{name}{:>10} segments {:>12} valid blocks ({percent} %)", t.segments, t.valid);
@@ -153,6 +133,6 @@ fn shade(level: u8) -> char {
 }
 
 fn painted(content: Content, text: &str, coloured: bool) -> String {
-    let [r, g, b] = png::colour(content);
+    let [r, g, b] = content.colour();
     if coloured { format!("\x1b[38;2;{r};{g};{b}m{text}\x1b[0m") } else { text.to_owned() }
 }

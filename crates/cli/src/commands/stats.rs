@@ -60,7 +60,7 @@ fn print(args: &Args, now: &Moment, earlier: Option<&Moment>) -> Result<()> {
 fn values(now: &Moment) -> Map<String, Value> {
     let mut all: Map<String, Value> = now.readings.iter().map(|r| (r.name.clone(), json!(r.value))).collect();
     all.insert(AMPLIFICATION.into(), json!(counters::write_amplification(&now.readings)));
-    all.insert(slow::NAME.into(), now.slowest.iter().map(Value::from).collect());
+    all.insert(slow::NAME.into(), json!(now.slowest));
     all
 }
 

@@ -236,7 +236,7 @@ fn copy(
         let now = blocks.get_mut(..count).unwrap_or_default();
         gaps.read(from, at, now).with_context(|| format!("cannot read block {at}"))?;
         let addressed = (at..).zip(now.iter());
-        let runs: Vec<(u64, &Block)> = addressed.filter(|(_, b)| all || !is_zero(b)).collect();
+        let runs: Vec<(u64, &Block)> = addressed.filter(|(_, b)| all || !b.is_zero()).collect();
         for run in runs.chunk_by(|(a, _), (b, _)| a + 1 == *b) {
             let Some((first, _)) = run.first() else { continue };
             let gathered: Vec<&Block> = run.iter().map(|(_, block)| *block).collect();
@@ -245,10 +245,6 @@ fn copy(
         at += count as u64;
     }
     Ok(())
-}
-
-fn is_zero(block: &Block) -> bool {
-    block.0.iter().all(|&b| b == 0)
 }
 
 fn import(url: &Path, image: &Path, devices: &DeviceOption, force: bool, settings: &Settings) -> Result<()> {
@@ -291,7 +287,7 @@ fn is_used(device: &dyn BlockDevice, start: u64, end: u64) -> Result<bool> {
     let mut block = [Block::zeroed()];
     for at in start..end {
         device.read(at, &mut block).with_context(|| format!("cannot read block {at}"))?;
-        if !block.iter().all(is_zero) {
+        if !block.iter().all(Block::is_zero) {
             return Ok(true);
         }
     }

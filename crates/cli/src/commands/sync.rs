@@ -1,6 +1,6 @@
 //! `segno sync`: commits all changes, also on kernels that do not forward sync(2) to the server.
 use crate::image;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use rustix::fs::{XattrFlags, setxattr, syncfs};
 use rustix::io::Errno;
 use segno_fuse::SYNC_XATTR;
@@ -22,7 +22,6 @@ pub fn run(args: &Args) -> Result<()> {
     match setxattr(&args.dir, SYNC_XATTR, b"", XattrFlags::empty()) {
         // On a read-only mount there is nothing to sync.
         Ok(()) | Err(Errno::ROFS) => Ok(()),
-        Err(Errno::OPNOTSUPP | Errno::NODATA) => Err(image::not_mounted(&args.dir)),
-        Err(e) => Err(anyhow!(e).context(format!("cannot sync {dir}"))),
+        Err(e) => Err(image::unanswered(e, &args.dir, || format!("cannot sync {dir}"))),
     }
 }

@@ -1,7 +1,7 @@
 //! `segno umount`: returns when the server has let go of the image.
 use crate::mount::server_process::ServerProcess;
 use crate::mount::table;
-use crate::{process, store};
+use crate::{image, process, store};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
@@ -28,9 +28,7 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<()> {
     let mount = find(&args.dir)?;
-    // The first request after its death may fail because the connection was aborted or its ring taken down.
-    let gone = [Errno::NOTCONN, Errno::CONNABORTED, Errno::CANCELED];
-    let dead = table::probe(&mount.dir).is_err_and(|e| gone.contains(&e));
+    let dead = table::probe(&mount.dir).is_err_and(image::is_dead);
     let on_store = store::is_url(&mount.source);
     // A reader of an object store holds nothing, and a writer may be beside it.
     let server = (on_store && !mount.read_only).then(|| ServerProcess::of(&mount.dir)).flatten();

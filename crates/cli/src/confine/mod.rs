@@ -53,6 +53,11 @@ impl Confinement {
         self
     }
 
+    /// With one more right under a condition.
+    pub fn given(self, condition: bool, right: fn(Self) -> Self) -> Self {
+        if condition { right(self) } else { self }
+    }
+
     fn keeping(mut self, more: CapabilitySet) -> Self {
         self.keeps |= more;
         self
@@ -129,8 +134,9 @@ impl Confinement {
         self.rule(dir, Access::Tree { devices }).keeping(FILES | more)
     }
 
-    /// Keeps files in a directory, which is made unless it exists, and makes it durable in the one above.
-    pub fn caches(self, dir: &Path) -> Self {
+    /// Keeps files in a directory, if there is one, which is made unless it exists, and makes it durable in the one above.
+    pub fn caches(self, dir: Option<&Path>) -> Self {
+        let Some(dir) = dir else { return self };
         let above = directory_of(dir);
         let made = if dir.exists() { dir } else { above };
         self.keeps_files(made).reads(above)

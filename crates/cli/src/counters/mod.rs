@@ -5,10 +5,9 @@ pub mod slow;
 mod table;
 
 use crate::image;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 pub use moment::Moment;
 use rustix::fs::getxattr;
-use rustix::io::Errno;
 use segno_fuse::STATS_XATTR;
 pub use slow::Slow;
 use std::path::Path;
@@ -106,13 +105,8 @@ impl Counter {
 /// The counters of the mount that has this file, in the server's order, and its slowest requests.
 pub fn read(path: &Path) -> Result<(Vec<Reading>, Vec<Slow>)> {
     let mut buffer = vec![0; 65_536];
-    let n = getxattr(path, STATS_XATTR, &mut buffer).map_err(|e| match e {
-        Errno::OPNOTSUPP | Errno::NODATA => image::not_mounted(path),
-        Errno::NOTCONN | Errno::CONNABORTED | Errno::CANCELED => {
-            anyhow!("the server of {0} has died: `segno umount {0}`", path.display())
-        }
-        e => anyhow!(e).context(format!("cannot read the counters of {}", path.display())),
-    })?;
+    let failed = || format!("cannot read the counters of {}", path.display());
+    let n = getxattr(path, STATS_XATTR, &mut buffer).map_err(|e| image::unanswered(e, path, failed))?;
     parse(buffer.get(..n).unwrap_or_default())
 }
 

@@ -1,5 +1,6 @@
 //! The slowest requests of the last minute.
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// The name of their list in the server's response.
 pub const NAME: &str = "slowest";
@@ -9,7 +10,7 @@ pub const HELP: &str = "the slowest requests of the last 30 to 60 seconds. The i
                         names that of the directory: `find DIR -inum N` finds it";
 
 /// A request, and how long ago it was answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Slow {
     pub op: String,
     pub ino: u64,
@@ -25,27 +26,16 @@ impl Slow {
     }
 }
 
-/// For `--json`.
-impl From<&Slow> for Value {
-    fn from(s: &Slow) -> Self {
-        json!({ "op": s.op, "ino": s.ino, "ns": s.ns, "age_ms": s.age_ms })
-    }
-}
-
 /// From the server's list; other elements are left out.
 pub fn parse(list: Option<&Value>) -> Vec<Slow> {
-    let list = list.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let number = |v: &Value, name: &str| v.get(name).and_then(Value::as_u64);
-    let one = |v: &Value| {
-        let op = v.get("op")?.as_str()?.to_owned();
-        Some(Slow { op, ino: number(v, "ino")?, ns: number(v, "ns")?, age_ms: number(v, "age_ms")? })
-    };
-    list.iter().filter_map(one).collect()
+    let list = list.and_then(Value::as_array).into_iter().flatten();
+    list.filter_map(|slow| Slow::deserialize(slow).ok()).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn a_list_is_read() {
@@ -53,7 +43,7 @@ mod tests {
         let found = parse(Some(&list));
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].text(), "fsync of inode 7 12.3 ms, 3 s ago");
-        assert_eq!(parse(Some(&json!([Value::from(&found[0])]))), found);
+        assert_eq!(parse(Some(&json!(found))), found);
         assert_eq!(parse(None), []);
         assert_eq!(parse(Some(&json!("odd"))), []);
     }

@@ -60,16 +60,8 @@ impl Plan {
             backing,
             claim: device.and_then(BlockDevice::claim),
             read_only: s.engine.read_only,
-            allow_other: s.allow_other,
             acl: s.has_acl(),
-            extra: s.flags.clone(),
-            auto_unmount: s.auto_unmount,
-            threads: s.threads,
-            transport: s.transport,
-            no_sched_idle: s.no_sched_idle,
-            writeback_cache: s.writeback_cache,
-            shutdown: s.shutdown,
-            ownership: s.ownership,
+            ..s.fuse.clone()
         })
     }
 
@@ -88,25 +80,19 @@ impl Plan {
     /// The rights of the server. It opens a further descriptor of the connection for each thread, and the device again if the mount did not
     /// claim it. Its threads change their scheduling policy.
     fn confinement(&self, verbose: &ConfineOption) -> Confinement {
-        let settings = &self.settings;
-        let confinement = Confinement::new(verbose);
-        let confinement = confinement.device(Path::new("/dev/fuse")).claims(&self.image).places_threads();
-        let confinement = match settings.transport {
-            Choice::Classic => confinement,
-            Choice::Auto | Choice::IoUring => confinement.makes_rings(),
+        let fuse = &self.settings.fuse;
+        let has_old_zones = || {
+            segno_fuse::kernel_version() < Some(ZONES_FOR_ALL)
+                && self.devices().any(|path| is_block_device(path))
         };
-        let confinement = if settings.no_sched_idle || segno_fuse::permit_sched_idle() {
-            confinement
-        } else {
-            confinement.sets_policies()
-        };
-        let zones_need_it = segno_fuse::kernel_version() < Some(ZONES_FOR_ALL);
-        let confinement = if zones_need_it && self.devices().any(|path| is_block_device(path)) {
-            confinement.resets_zones()
-        } else {
-            confinement
-        };
-        settings.store.cache.iter().fold(confinement, |all, cache| all.caches(cache))
+        Confinement::new(verbose)
+            .device(Path::new("/dev/fuse"))
+            .claims(&self.image)
+            .places_threads()
+            .given(fuse.transport != Choice::Classic, Confinement::makes_rings)
+            .given(!fuse.no_sched_idle && !segno_fuse::permit_sched_idle(), Confinement::sets_policies)
+            .given(has_old_zones(), Confinement::resets_zones)
+            .caches(self.settings.store.cache.as_deref())
     }
 
     /// The source of a mount of type `fuseblk`, which supports one writable device only.

@@ -9,6 +9,12 @@ pub fn read() -> Result<Vec<Mount>> {
     Ok(with_images(Mount::all().context("cannot read the mount table")?))
 }
 
+/// The mount that has a file of this path, without symbolic links. It need not be one of Segno.
+pub fn holding(path: &Path) -> Result<Option<Mount>> {
+    let mounts = read()?.into_iter().filter(|m| path.starts_with(&m.dir));
+    Ok(mounts.max_by_key(|m| m.dir.components().count()))
+}
+
 fn with_images(mut mounts: Vec<Mount>) -> Vec<Mount> {
     for mount in mounts.iter_mut().filter(|m| m.is_our_block()) {
         if let Some(image) = segno_fuse::image_behind(&mount.source) {

@@ -8,7 +8,6 @@ use crate::mount::table;
 use crate::new_file::NewFile;
 use crate::storage::DeviceOption;
 use anyhow::{Context, Result, anyhow, bail};
-use rustix::io::Errno;
 use segno::inspect;
 use segno_device::{BlockDevice, FileDevice, OpenOptions};
 use segno_format::checkpoint::RawCheckpoint;
@@ -17,6 +16,7 @@ use segno_format::superblock::Superblock;
 use segno_format::{BLOCKS_PER_SEG, SegNo};
 use segno_layout::{Packs, Sit, Summaries, Superblocks, certain};
 use segno_rescue::Reader;
+use serde::{Serialize, Serializer};
 use std::io::{Error, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
@@ -37,12 +37,14 @@ pub enum Content {
 }
 
 /// One segment.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct Segment {
+    #[serde(rename = "type")]
     pub content: Content,
+    #[serde(rename = "valid_blocks")]
     pub valid: u16,
-    /// The log that writes here.
-    pub log: Option<LogType>,
+    /// What the log that writes here holds.
+    pub log: Option<Content>,
 }
 
 /// All segments of the main area, and the structures that they were read by.
@@ -53,10 +55,20 @@ pub struct Segments {
 }
 
 /// Segments of one content.
+#[derive(Serialize)]
 pub struct Total {
+    #[serde(rename = "type")]
     pub content: Content,
     pub segments: u64,
+    #[serde(rename = "valid_blocks")]
     pub valid: u64,
+}
+
+impl Total {
+    /// The share of its blocks that are valid.
+    pub fn percent(&self) -> u64 {
+        100 * self.valid / (self.segments.max(1) * u64::from(BLOCKS_PER_SEG))
+    }
 }
 
 impl Content {
@@ -66,16 +78,31 @@ impl Content {
     }
 
     pub fn name(self) -> &'static str {
+        self.shown().0
+    }
+
+    /// The colour of a full segment.
+    pub fn colour(self) -> [u8; 3] {
+        self.shown().1
+    }
+
+    fn shown(self) -> (&'static str, [u8; 3]) {
         match self {
-            Self::Free => "free",
-            Self::Damaged => "damaged",
-            Self::Of(LogType::HotData) => "hot data",
-            Self::Of(LogType::WarmData) => "warm data",
-            Self::Of(LogType::ColdData) => "cold data",
-            Self::Of(LogType::HotNode) => "hot node",
-            Self::Of(LogType::WarmNode) => "warm node",
-            Self::Of(LogType::ColdNode) => "cold node",
+            Self::Free => ("free", [0x90, 0x90, 0x90]),
+            Self::Damaged => ("damaged", [0xe0, 0x00, 0x00]),
+            Self::Of(LogType::HotData) => ("hot data", [0xe8, 0x6a, 0x17]),
+            Self::Of(LogType::WarmData) => ("warm data", [0xc9, 0x9a, 0x06]),
+            Self::Of(LogType::ColdData) => ("cold data", [0x3b, 0x82, 0xc4]),
+            Self::Of(LogType::HotNode) => ("hot node", [0xc2, 0x4f, 0xa0]),
+            Self::Of(LogType::WarmNode) => ("warm node", [0x7a, 0x52, 0xc0]),
+            Self::Of(LogType::ColdNode) => ("cold node", [0x2b, 0x8a, 0x4e]),
         }
+    }
+}
+
+impl Serialize for Content {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.name())
     }
 }
 
@@ -120,9 +147,10 @@ impl Segments {
         for log in LogType::ALL {
             let open = usize::try_from(checkpoint.position(log).seg.0).ok().and_then(|seg| all.get_mut(seg));
             if let Some(open) = open {
-                open.log = Some(log);
+                let of_log = Content::Of(log);
+                open.log = Some(of_log);
                 if open.content == Content::Free {
-                    open.content = Content::Of(log);
+                    open.content = of_log;
                 }
             }
         }
@@ -167,17 +195,9 @@ fn newest(device: &dyn BlockDevice) -> Result<RawCheckpoint> {
 
 /// The image that is mounted at a directory or above it.
 fn image_of(dir: &Path) -> Result<PathBuf> {
-    table::probe(dir).map_err(|e| match e {
-        Errno::NOTCONN | Errno::CONNABORTED => {
-            anyhow!("the server of {0} has died: `segno umount {0}`", dir.display())
-        }
-        e => anyhow!("cannot read {}: {e}", dir.display()),
-    })?;
+    table::probe(dir).map_err(|e| image::unanswered(e, dir, || format!("cannot read {}", dir.display())))?;
     let dir = dir.canonicalize().with_context(|| format!("cannot find {}", dir.display()))?;
-    let mounts = table::read()?;
-    let deepest =
-        mounts.into_iter().filter(|m| dir.starts_with(&m.dir)).max_by_key(|m| m.dir.components().count());
-    match deepest {
+    match table::holding(&dir)? {
         Some(mount) if mount.is_ours() => Ok(mount.source),
         _ => bail!(
             "{} is a directory that is not on a mount of segno; name an image or a mount",

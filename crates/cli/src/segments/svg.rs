@@ -1,7 +1,6 @@
 //! A map as SVG: a path for each colour and lightness, so that large volumes stay small files.
 use super::Content;
 use super::grid::{Cell, Grid, LEVELS, opacity};
-use super::png::colour;
 use std::fmt::Write;
 
 /// Distance of squares, and their side.
@@ -19,7 +18,7 @@ pub fn element(grid: &Grid) -> String {
         for level in 0..=LEVELS {
             let squares = squares(grid, |c| c.content == content && c.level == level);
             if !squares.is_empty() {
-                let [r, g, b] = colour(content);
+                let [r, g, b] = content.colour();
                 let opacity = opacity(content, level);
                 out += &format!(
                     "<path fill=\"#{r:02x}{g:02x}{b:02x}\" fill-opacity=\"{opacity:.2}\" d=\"{squares}\"/>\n"

@@ -7,8 +7,6 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 const INTERVAL: Duration = Duration::from_millis(200);
-const PASSES: [Pass; 7] =
-    [Pass::Superblock, Pass::Checkpoint, Pass::Sit, Pass::Nat, Pass::Nodes, Pass::Walk, Pass::Totals];
 
 /// The path of a descriptor of this process.
 pub fn path(fd: i32) -> PathBuf {
@@ -37,23 +35,23 @@ impl Feedback {
         if self.pass.is_none_or(|(pass, _)| pass != step.pass) {
             self.pass = Some((step.pass, Instant::now()));
         }
+        let (number, doing) = described(step.pass);
         let left = self.pass.and_then(|(_, start)| estimate(step, start.elapsed()));
         self.line.show(|| match (step.total, left) {
-            (0, _) => format!("{} …", doing(step.pass)),
-            (total, None) => format!("{} {} of {total}", doing(step.pass), step.done),
-            (total, Some(s)) => format!("{} {} of {total}, about {s} s left", doing(step.pass), step.done),
+            (0, _) => format!("{doing} …"),
+            (total, None) => format!("{doing} {} of {total}", step.done),
+            (total, Some(s)) => format!("{doing} {} of {total}, about {s} s left", step.done),
         });
-        self.report(step);
+        self.report(number, step);
     }
 
     /// One line `PASS DONE TOTAL DEVICE`.
-    fn report(&mut self, step: Step) {
+    fn report(&mut self, number: usize, step: Step) {
         let Some((file, image)) = &mut self.fd else { return };
         if step.done != 0 && self.last.is_some_and(|at| at.elapsed() < INTERVAL) {
             return;
         }
         self.last = Some(Instant::now());
-        let number = PASSES.iter().position(|&p| p == step.pass).unwrap_or_default() + 1;
         if writeln!(file, "{number} {} {} {image}", step.done, step.total.max(1)).is_err() {
             self.fd = None;
         }
@@ -69,14 +67,15 @@ fn estimate(step: Step, spent: Duration) -> Option<u64> {
     })
 }
 
-fn doing(pass: Pass) -> &'static str {
+/// The number of a pass, and what it reads.
+fn described(pass: Pass) -> (usize, &'static str) {
     match pass {
-        Pass::Superblock => "superblock",
-        Pass::Checkpoint => "checkpoint",
-        Pass::Sit => "segment information table",
-        Pass::Nat => "node address table",
-        Pass::Nodes => "nodes",
-        Pass::Walk => "files and directories",
-        Pass::Totals => "totals",
+        Pass::Superblock => (1, "superblock"),
+        Pass::Checkpoint => (2, "checkpoint"),
+        Pass::Sit => (3, "segment information table"),
+        Pass::Nat => (4, "node address table"),
+        Pass::Nodes => (5, "nodes"),
+        Pass::Walk => (6, "files and directories"),
+        Pass::Totals => (7, "totals"),
     }
 }

@@ -51,11 +51,7 @@ impl Found {
 
     /// The journal's own description; `None` without a journal.
     pub fn about(&self) -> Result<Option<About>> {
-        match About::read(&self.area) {
-            Ok(about) => Ok(Some(about)),
-            Err(Error::Absent { .. } | Error::TooSmall { .. }) => Ok(None),
-            Err(e) => Err(e).context("cannot read the journal"),
-        }
+        if_there(About::read(&self.area))
     }
 
     /// The content of the place; one too small for a journal is not read.
@@ -68,11 +64,7 @@ impl Found {
 
     /// Its state relative to the volume; `None` without a journal.
     pub fn state(&self) -> Result<Option<Opened>> {
-        match Journal::open(self.area.clone(), &self.checkpoint, &*self.device) {
-            Ok(opened) => Ok(Some(opened)),
-            Err(Error::Absent { .. } | Error::TooSmall { .. }) => Ok(None),
-            Err(e) => Err(e).context("cannot read the journal"),
-        }
+        if_there(Journal::open(self.area.clone(), &self.checkpoint, &*self.device))
     }
 
     /// The place of the journal, for messages.
@@ -83,6 +75,14 @@ impl Found {
             }
             Place::External(path) => format!("in {}", path.display()),
         }
+    }
+}
+
+fn if_there<T>(read: Result<T, Error>) -> Result<Option<T>> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(Error::Absent { .. } | Error::TooSmall { .. }) => Ok(None),
+        Err(e) => Err(e).context("cannot read the journal"),
     }
 }
 

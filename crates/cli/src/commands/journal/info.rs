@@ -7,6 +7,7 @@ use anyhow::Result;
 use segno_format::BLOCK_SIZE;
 use segno_format::superblock::uuid_text;
 use segno_journal::{About, Content, Opened, Replay};
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -32,7 +33,7 @@ pub fn run(args: &Target) -> Result<()> {
 }
 
 /// What a replay would do.
-#[derive(Default)]
+#[derive(Default, Serialize)]
 pub struct Waiting {
     pub groups: u64,
     pub epochs: u64,
@@ -57,16 +58,6 @@ impl Waiting {
             inodes: inodes.len() as u64,
             records,
             bytes: replay.accepted().iter().map(|a| a.bytes).sum(),
-        })
-    }
-
-    pub fn json(&self) -> Value {
-        json!({
-            "groups": self.groups,
-            "epochs": self.epochs,
-            "inodes": self.inodes,
-            "records": self.records,
-            "bytes": self.bytes,
         })
     }
 }
@@ -102,7 +93,7 @@ fn report(found: &Found, about: Option<About>, state: Option<&Opened>, waiting: 
         "boundary_epoch": replay.map(|r| r.boundary()),
         "last_epoch": replay.map(|r| r.last_epoch()),
         "log_ends_at": replay.map(|r| r.end()),
-        "to_replay": waiting.map(Waiting::json),
+        "to_replay": waiting,
     })
 }
 

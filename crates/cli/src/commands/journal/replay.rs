@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use segno_engine::options::JournalMode;
 use segno_engine::{MountOptions, Volume};
 use segno_journal::Opened;
+use serde_json::json;
 use std::io::Write;
 use std::sync::atomic::Ordering;
 
@@ -28,7 +29,7 @@ pub fn run(args: &Target) -> Result<()> {
     }
     let mut out = stdout();
     if args.json {
-        writeln!(out, "{:#}", waiting.json())?;
+        writeln!(out, "{:#}", json!(waiting))?;
     } else if waiting.groups == 0 {
         writeln!(out, "nothing to replay")?;
     } else {

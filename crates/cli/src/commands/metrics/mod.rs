@@ -51,7 +51,8 @@ fn collect(args: &Args) -> Result<String> {
 
 fn source(dir: &Path) -> Result<Source> {
     let (readings, slowest) = counters::read(dir)?;
-    let mount = mount_of(dir)?;
+    let dir = dir.canonicalize()?;
+    let mount = table::holding(&dir)?.filter(Mount::is_ours).ok_or_else(|| image::not_mounted(&dir))?;
     Ok(Source {
         volume: uuid(&mount.source).unwrap_or_else(|| "unknown".into()),
         image: mount.source.display().to_string(),
@@ -59,13 +60,6 @@ fn source(dir: &Path) -> Result<Source> {
         readings,
         slowest,
     })
-}
-
-/// The mount that has a file.
-fn mount_of(path: &Path) -> Result<Mount> {
-    let path = path.canonicalize()?;
-    let ours = table::read()?.into_iter().filter(|m| m.is_ours() && path.starts_with(&m.dir));
-    ours.max_by_key(|m| m.dir.as_os_str().len()).ok_or_else(|| image::not_mounted(&path))
 }
 
 /// The volume id, if this user may read the image.

@@ -4,9 +4,11 @@ use crate::counters::{self, Reading};
 use crate::segments::{Content, Segments};
 use segno_format::Features;
 use segno_format::checkpoint::CpFlags;
+use serde::Serialize;
 
 /// How much it matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Level {
     /// Data may be lost or writing fails.
     Serious,
@@ -15,7 +17,7 @@ pub enum Level {
 }
 
 /// A fact with what to do about it.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub struct Finding {
     pub level: Level,
     pub fact: String,

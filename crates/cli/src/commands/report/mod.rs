@@ -8,9 +8,9 @@ use crate::segments::{Segments, write_file};
 use crate::show;
 use crate::storage::DeviceOption;
 use anyhow::Result;
-use findings::{Finding, Level, State};
+use findings::{Finding, State};
 use segno::Time;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -52,15 +52,11 @@ pub fn run(args: &Args) -> Result<()> {
 fn print(json: bool, findings: &[Finding]) -> Result<()> {
     let mut out = stdout();
     if json {
-        writeln!(out, "{:#}", Value::from(findings.iter().map(as_json).collect::<Vec<_>>()))?;
+        writeln!(out, "{:#}", json!(findings))?;
     } else {
         out.write_all(text(findings).as_bytes())?;
     }
     Ok(())
-}
-
-fn as_json(f: &Finding) -> Value {
-    json!({ "level": if f.level == Level::Serious { "serious" } else { "advice" }, "fact": f.fact, "advice": f.advice })
 }
 
 fn text(findings: &[Finding]) -> String {

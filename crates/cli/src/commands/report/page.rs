@@ -3,10 +3,8 @@ use super::findings::{Finding, Level, State};
 use crate::commands::info::{Usage, guarded};
 use crate::counters::{self, Reading};
 use crate::segments::grid::Grid;
-use crate::segments::png::colour;
 use crate::segments::svg;
 use crate::{show, size};
-use segno_format::BLOCKS_PER_SEG;
 use segno_format::checkpoint::CpFlags;
 use segno_format::superblock::uuid_text;
 use segno_format::text;
@@ -81,14 +79,14 @@ fn map(state: &State<'_>) -> String {
     let grid = Grid::pictured(&state.segments.all, PICTURED);
     let totals = state.segments.totals();
     let row = |t: &crate::segments::Total| {
-        let [r, g, b] = colour(t.content);
-        let percent = 100 * t.valid / (t.segments.max(1) * u64::from(BLOCKS_PER_SEG));
+        let [r, g, b] = t.content.colour();
         format!(
             "<tr><td><i style=\"background:#{r:02x}{g:02x}{b:02x}\"></i>{}</td><td class=\"n\">{}</td>\
-             <td class=\"n\">{}</td><td class=\"n\">{percent} %</td></tr>\n",
+             <td class=\"n\">{}</td><td class=\"n\">{} %</td></tr>\n",
             t.content.name(),
             t.segments,
-            t.valid
+            t.valid,
+            t.percent()
         )
     };
     let rows: String = totals.iter().filter(|t| t.segments > 0).map(row).collect();

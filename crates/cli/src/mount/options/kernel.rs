@@ -48,7 +48,7 @@ type InForce = fn(&Settings) -> bool;
 const DURABLE: [(&str, InForce); 10] = [
     ("fastboot", |s| s.engine.fastboot),
     ("active_logs=2", |s| s.engine.fastboot),
-    ("sync", |s| s.engine.dirsync && s.flags.contains(&"sync".to_owned())),
+    ("sync", |s| s.engine.dirsync && s.fuse.extra.contains(&"sync".to_owned())),
     ("dirsync", |s| s.engine.dirsync),
     ("fsync_mode=strict", |s| s.engine.fsync_mode == FsyncMode::Strict),
     ("fsync_mode=posix", |s| s.engine.fsync_mode == FsyncMode::Posix),
@@ -108,7 +108,7 @@ fn contradictions_are_refused_as_in_the_kernel() {
 
 #[test]
 fn owners_and_masks() {
-    let o = parse("uid=1000,gid=100,umask=022,fmask=133").unwrap().ownership;
+    let o = parse("uid=1000,gid=100,umask=022,fmask=133").unwrap().fuse.ownership;
     assert_eq!((o.uid, o.gid, o.fmask, o.dmask), (Some(1000), Some(100), Some(0o133), Some(0o022)));
     for (word, said) in [
         ("uid=me", "mount option uid=me: a number is needed, as `id -u` prints it"),

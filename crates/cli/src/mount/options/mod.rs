@@ -20,7 +20,7 @@ use anyhow::{Result, anyhow, bail, ensure};
 use rustix::mount::MountFlags;
 use segno_engine::MountOptions;
 use segno_engine::options::{AllocMode, JournalMode};
-use segno_fuse::{Choice, Ownership};
+use segno_fuse::{FuseOptions, Ownership};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -30,23 +30,12 @@ pub struct Settings {
     pub engine: MountOptions,
     /// An option was given that is for read-only mounts.
     needs_ro: bool,
-    /// Flags for the kernel.
-    pub flags: Vec<String>,
-    pub allow_other: bool,
-    pub auto_unmount: bool,
+    /// Of the server, but for what depends on the device and on `engine`.
+    pub fuse: FuseOptions,
     /// Never mount as `fuseblk`.
     pub fuse_only: bool,
-    /// Permits to shut the volume down.
-    pub shutdown: bool,
     /// Bypasses the host's page cache.
     pub direct: bool,
-    /// Server threads; 0 lets the server choose.
-    pub threads: usize,
-    pub transport: Choice,
-    /// Deliver replies at the normal scheduling policy.
-    pub no_sched_idle: bool,
-    /// Written data stays in the kernel's page cache until fsync, close or writeback.
-    pub writeback_cache: bool,
     /// Receives the messages of a detached server.
     pub log: Option<PathBuf>,
     /// Devices after the first.
@@ -55,8 +44,6 @@ pub struct Settings {
     pub journal: Option<PathBuf>,
     /// Of volumes on an object store.
     pub store: store::Settings,
-    /// Owner and permissions that all files appear to have.
-    pub ownership: Ownership,
     /// Words without effect that `segno mount -v` names.
     pub ignored: Vec<Noted>,
     /// Words about compression, for volumes that have none.
@@ -74,13 +61,14 @@ impl Settings {
     /// The defaults. A mount by root behaves like any other file system of the machine: device nodes and set-user-ID
     /// bits count and every user may enter.
     pub fn new(root: bool) -> Self {
-        let flags = if root { vec!["dev".to_owned(), "suid".to_owned()] } else { Vec::new() };
-        Self { flags, allow_other: root, ..Self::default() }
+        let extra = if root { vec!["dev".to_owned(), "suid".to_owned()] } else { Vec::new() };
+        let fuse = FuseOptions { extra, allow_other: root, ..FuseOptions::default() };
+        Self { fuse, ..Self::default() }
     }
 
     /// Whether the kernel checks ACLs: they would grant or deny what an owner or mode that is only shown does not.
     pub fn has_acl(&self) -> bool {
-        self.engine.acl && self.ownership == Ownership::default()
+        self.engine.acl && self.fuse.ownership == Ownership::default()
     }
 
     /// Reads the words after `-o`, in order.
@@ -90,7 +78,7 @@ impl Settings {
             settings.apply(word)?;
         }
         // The kernel's FUSE makes writes synchronous, but no changes of directories.
-        settings.engine.dirsync = settings.flags.iter().any(|f| f == "sync" || f == "dirsync");
+        settings.engine.dirsync = settings.fuse.extra.iter().any(|f| f == "sync" || f == "dirsync");
         ensure!(
             !settings.needs_ro || settings.engine.read_only,
             "norecovery needs a read-only mount: add ro"
@@ -191,6 +179,7 @@ fn exclusive_streams(settings: &mut Settings, value: &str) -> Result<(), String>
 mod tests {
     use super::*;
     use segno_engine::options::{Discard, FsyncLookup, FsyncMode};
+    use segno_fuse::Choice;
 
     fn parse(words: &str) -> Result<Settings> {
         Settings::parse(&[words.to_owned()], false)
@@ -222,7 +211,7 @@ mod tests {
     fn what_fstab_holds_is_accepted() {
         let s =
             parse("defaults,nofail,x-systemd.automount,_netdev,user,noauto,comment=a,relatime,rw").unwrap();
-        assert!(s.flags.is_empty() && !s.engine.read_only);
+        assert!(s.fuse.extra.is_empty() && !s.engine.read_only);
     }
 
     #[test]
@@ -234,11 +223,11 @@ mod tests {
 
     #[test]
     fn of_opposite_flags_the_later_wins() {
-        assert_eq!(parse("nodev,noexec,strictatime,dev").unwrap().flags, ["noexec", "dev"]);
+        assert_eq!(parse("nodev,noexec,strictatime,dev").unwrap().fuse.extra, ["noexec", "dev"]);
         let root = Settings::parse(&["nosuid".into(), "threads=3".into()], true).unwrap();
-        assert_eq!(parse("transport=classic").unwrap().transport, Choice::Classic);
-        assert_eq!((root.flags, root.threads), (vec!["dev".to_owned(), "nosuid".to_owned()], 3));
-        assert!(root.allow_other && !parse("").unwrap().allow_other);
+        assert_eq!(parse("transport=classic").unwrap().fuse.transport, Choice::Classic);
+        assert_eq!((root.fuse.extra, root.fuse.threads), (vec!["dev".to_owned(), "nosuid".to_owned()], 3));
+        assert!(root.fuse.allow_other && !parse("").unwrap().fuse.allow_other);
     }
 
     #[test]

@@ -118,8 +118,8 @@ impl MountOption {
                 Ok(())
             }
             (Syntax::Flag(opposite, _), None) => {
-                settings.flags.retain(|f| f != self.name && f != opposite);
-                settings.flags.push(name.to_owned());
+                settings.fuse.extra.retain(|f| f != self.name && f != opposite);
+                settings.fuse.extra.push(name.to_owned());
                 Ok(())
             }
             (Syntax::Words(words), Some(value)) => choose(words, value).map(|set| set(settings)),

@@ -209,16 +209,16 @@ const OWN: &[MountOption] = &[
         exclusive_streams,
     ),
     value("threads", "N", "chosen by the server", "number of server threads", |s, v| {
-        from_one(v).map(|n| s.threads = n)
+        from_one(v).map(|n| s.fuse.threads = n)
     }),
     words(
         "transport",
         "auto",
         "how requests arrive from the kernel; auto takes io_uring if the kernel offers it",
         &[
-            ("auto", |s| s.transport = Choice::Auto),
-            ("classic", |s| s.transport = Choice::Classic),
-            ("io_uring", |s| s.transport = Choice::IoUring),
+            ("auto", |s| s.fuse.transport = Choice::Auto),
+            ("classic", |s| s.fuse.transport = Choice::Classic),
+            ("io_uring", |s| s.fuse.transport = Choice::IoUring),
         ],
     ),
     words(
@@ -226,7 +226,7 @@ const OWN: &[MountOption] = &[
         "auto",
         "auto: threads that may do so deliver small replies at SCHED_IDLE, which keeps the caller on its CPU; over \
          /dev/fuse they do so while there is one caller, and run on its CPU; off: at the normal policy",
-        &[("auto", |s| s.no_sched_idle = false), ("off", |s| s.no_sched_idle = true)],
+        &[("auto", |s| s.fuse.no_sched_idle = false), ("off", |s| s.fuse.no_sched_idle = true)],
     ),
     switch(
         "writeback_cache",
@@ -234,7 +234,7 @@ const OWN: &[MountOption] = &[
          is full, writes of up to 256M more succeed first (from 16G on, what vm.dirty_ratio permits); \
          docs/durability.md has the semantics",
         |s| {
-            s.writeback_cache = true;
+            s.fuse.writeback_cache = true;
         },
     ),
     switch("direct", "bypass the host's page cache", |s| s.direct = true),
@@ -269,28 +269,28 @@ const OWN: &[MountOption] = &[
         "N",
         "the file's",
         "owner that all files appear to have; chown and chmod then change nothing",
-        |s, v| user(v).map(|id| s.ownership.uid = Some(id)),
+        |s, v| user(v).map(|id| s.fuse.ownership.uid = Some(id)),
     ),
     value("gid", "N", "the file's", "group that all files appear to have", |s, v| {
-        user(v).map(|id| s.ownership.gid = Some(id))
+        user(v).map(|id| s.fuse.ownership.gid = Some(id))
     }),
     value(
         "umask",
         "OCTAL",
         "the file's mode",
         "all files appear to have mode 777 without these bits",
-        |s, v| umask(v).map(|m| (s.ownership.fmask, s.ownership.dmask) = (Some(m), Some(m))),
+        |s, v| umask(v).map(|m| (s.fuse.ownership.fmask, s.fuse.ownership.dmask) = (Some(m), Some(m))),
     ),
     value("fmask", "OCTAL", "the file's mode", "umask of files that are no directories", |s, v| {
-        umask(v).map(|m| s.ownership.fmask = Some(m))
+        umask(v).map(|m| s.fuse.ownership.fmask = Some(m))
     }),
     value("dmask", "OCTAL", "the file's mode", "umask of directories", |s, v| {
-        umask(v).map(|m| s.ownership.dmask = Some(m))
+        umask(v).map(|m| s.fuse.ownership.dmask = Some(m))
     }),
-    pair("allow_other", "off; root: on", "let all users enter", |s| &mut s.allow_other),
-    switch("auto_unmount", "unmount if the server is killed", |s| s.auto_unmount = true),
+    pair("allow_other", "off; root: on", "let all users enter", |s| &mut s.fuse.allow_other),
+    switch("auto_unmount", "unmount if the server is killed", |s| s.fuse.auto_unmount = true),
     switch("shutdown", "for crash tests: permit FS_IOC_SHUTDOWN and `segno ctl DIR shutdown=`", |s| {
-        s.shutdown = true;
+        s.fuse.shutdown = true;
     }),
 ];
 
