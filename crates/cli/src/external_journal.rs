@@ -34,17 +34,17 @@ pub fn open(path: &Path, images: &[PathBuf], options: OpenOptions) -> Result<Arc
 }
 
 /// The external journal of a volume that is read without a mount, if one was named.
-pub struct External(Option<Arc<dyn BlockDevice>>);
+pub struct External(Option<(PathBuf, Arc<dyn BlockDevice>)>);
 
 impl External {
     /// Opens its storage.
     pub fn open(option: &JournalOption, images: &[PathBuf], options: OpenOptions) -> Result<Self> {
-        option.open(images, options).map(Self)
+        Ok(Self(option.journal.clone().zip(option.open(images, options)?)))
     }
 
     /// Makes sure that it is one of this volume.
-    pub fn verify(&self, option: &JournalOption, volume: &Arc<dyn BlockDevice>) -> Result<()> {
-        let (Some(journal), Some(path)) = (&self.0, &option.journal) else { return Ok(()) };
+    pub fn verify(&self, volume: &Arc<dyn BlockDevice>) -> Result<()> {
+        let Some((path, journal)) = &self.0 else { return Ok(()) };
         let name = path.display();
         let sb = inspect::superblock(&**volume)?;
         let checkpoint = inspect::checkpoint(&**volume, &sb)?.journaled(&sb);
@@ -62,13 +62,12 @@ impl External {
     /// What checks, replays and repairs the volume on a device with it.
     pub fn checker(&self, device: &Arc<dyn BlockDevice>) -> Checker {
         let checker = Checker::new(&device.clone().into()).on_notice(|notice| eprintln!("segno: {notice}"));
-        self.0.iter().fold(checker, |checker, journal| checker.journal(&journal.clone().into()))
+        self.0.iter().fold(checker, |checker, (_, journal)| checker.journal(&journal.clone().into()))
     }
 
     /// The journal for a replay in memory: the file stays as it is.
     pub fn in_memory(&self) -> Self {
-        let overlay =
-            |journal: &Arc<dyn BlockDevice>| Arc::new(Overlay::new(journal.clone())) as Arc<dyn BlockDevice>;
-        Self(self.0.as_ref().map(overlay))
+        let Some((path, journal)) = &self.0 else { return Self(None) };
+        Self(Some((path.clone(), Arc::new(Overlay::new(journal.clone())))))
     }
 }

@@ -1,12 +1,10 @@
 //! Opening images, with errors that name the remedy.
 use crate::command_line;
 use crate::store;
-use anyhow::anyhow;
+use anyhow::{anyhow, ensure};
 use rustix::io::Errno;
 use segno::inspect;
-use segno_device::{
-    BlockDevice, DeviceError, Holder, OpenOptions, open_storage, open_volume, open_volume_recorded,
-};
+use segno_device::{BlockDevice, DeviceError, Holder, OpenOptions, open_storage, open_volume};
 use segno_engine::Observer;
 use segno_format::BLOCK_SIZE;
 use std::path::{Path, PathBuf};
@@ -16,27 +14,34 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(20);
 
+pub const READ_ONLY: OpenOptions = OpenOptions { read_only: true, direct: false };
+
 /// Opens the volume on these devices, the one with the superblock first.
 pub fn open(paths: &[PathBuf], options: OpenOptions) -> anyhow::Result<Arc<dyn BlockDevice>> {
-    if let Some(device) = store::open(paths, options, &store::Settings::default())? {
-        return Ok(device);
-    }
-    patiently(|| open_volume(paths, options)).map_err(explain)
+    open_with(paths, options, &store::Settings::default(), open_volume)
 }
 
-/// Like [`open`], for a mount: the devices that the superblock of a block device records are opened too.
-pub fn open_recorded(paths: &[PathBuf], options: OpenOptions) -> anyhow::Result<Arc<dyn BlockDevice>> {
-    patiently(|| open_volume_recorded(paths, options)).map_err(explain)
+/// Opens the volume at a URL with these settings, or on devices of this machine by `open`.
+pub fn open_with(
+    paths: &[PathBuf],
+    options: OpenOptions,
+    settings: &store::Settings,
+    open: Open,
+) -> anyhow::Result<Arc<dyn BlockDevice>> {
+    if let Some(device) = store::open(paths, options, settings)? {
+        return Ok(device);
+    }
+    ensure!(settings.cache.is_none(), "cache=/DIR is for volumes on an object store");
+    patiently(|| open(paths, options)).map_err(explain)
 }
 
 type Opened = Result<Arc<dyn BlockDevice>, DeviceError>;
 
+/// Whether further devices are found only as they are named, or also as the superblock of a block device records them.
+pub type Open = fn(&[PathBuf], OpenOptions) -> Opened;
+
 /// Opens the volume on these devices, or only the first one if it is too damaged to name the others.
-pub fn open_damaged(
-    paths: &[PathBuf],
-    options: OpenOptions,
-    open: impl Fn(&[PathBuf], OpenOptions) -> Opened,
-) -> Opened {
+pub fn open_damaged(paths: &[PathBuf], options: OpenOptions, open: Open) -> Opened {
     match (patiently(|| open(paths, options)), paths) {
         (Err(e @ (DeviceError::NoSuperblock { .. } | DeviceError::TooSmall { .. })), [only])
             if !e.is_foreign() =>

@@ -3,7 +3,7 @@
 //! crate; JSON stays JSON. File contents and archives are written to [`std::io::stdout`] itself.
 use segno_format::text;
 use serde_json::Value;
-use std::fmt::Arguments;
+use std::fmt::{Arguments, Display};
 use std::io::{self, IsTerminal, StdoutLock, Write};
 
 macro_rules! println {
@@ -60,6 +60,12 @@ impl JsonList {
     pub fn finish(self) -> io::Result<()> {
         writeln!(stdout(), "{}", if self.any { "\n]" } else { "[]" })
     }
+}
+
+/// Prints a report on standard output: JSON on a line, or words.
+pub fn report(as_json: bool, json: &Value, words: impl Display) -> io::Result<()> {
+    let mut out = stdout();
+    if as_json { writeln!(out, "{json}") } else { writeln!(out, "{words}") }
 }
 
 /// Prints a line on standard output.

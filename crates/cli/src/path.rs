@@ -1,10 +1,28 @@
 //! Paths inside a volume that is not mounted, and messages about them.
 use crate::show;
 use anyhow::{Context, Result, anyhow, ensure};
-use segno::Volume;
+use segno::{Exclude, Volume};
 use std::collections::HashSet;
 use std::error::Error;
 use std::path::{Path, PathBuf};
+
+/// The options for what is left out of a copied tree.
+#[derive(clap::Args)]
+pub struct ExcludeOptions {
+    /// Leave out this path below the source, and everything below it
+    #[arg(long, value_name = "PATH")]
+    exclude_path: Vec<PathBuf>,
+    /// Leave out paths below the source in which this regular expression matches, and everything below them
+    #[arg(long, value_name = "REGEX", value_parser = Exclude::regex)]
+    exclude_regex: Vec<Exclude>,
+}
+
+impl ExcludeOptions {
+    pub fn chosen(&self) -> Vec<Exclude> {
+        let paths = self.exclude_path.iter().map(|path| Exclude::path(path));
+        paths.chain(self.exclude_regex.iter().cloned()).collect()
+    }
+}
 
 /// The cause of a failure alone, for messages that name the operation themselves.
 pub fn reason<T>(result: segno::Result<T>) -> Result<T> {

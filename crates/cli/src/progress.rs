@@ -1,4 +1,5 @@
 //! A progress line on standard error, if that is a terminal.
+use crate::size;
 use segno_format::text;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -22,6 +23,11 @@ impl Progress {
         }
         self.last = Some(Instant::now());
         self.put(&format!("\r\x1b[K{}", text::line(line().as_bytes())));
+    }
+
+    /// Shows how many files and bytes were copied, and the last one's path.
+    pub fn show_files(&mut self, files: u64, bytes: u64, path: impl FnOnce() -> String) {
+        self.show(|| format!("{files} files, {}  {}", size::human(bytes), path()));
     }
 
     fn put(&mut self, text: &str) {

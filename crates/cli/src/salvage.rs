@@ -6,9 +6,7 @@ use crate::progress::Progress;
 use crate::size;
 use anyhow::{Context, Result, bail};
 use parking_lot::Mutex;
-use segno_device::{
-    BlockDevice, Contents, DeviceError, OpenOptions, open_volume, open_without_superblock, share_storage,
-};
+use segno_device::{BlockDevice, Contents, DeviceError, open_volume, open_without_superblock, share_storage};
 use segno_host::{copy_mode, write_file};
 use segno_rescue::output::Item;
 use segno_rescue::scan::BadBlocks;
@@ -25,12 +23,10 @@ use std::sync::atomic::AtomicBool;
 const SECTORS: u64 = 8;
 const SECTOR: u64 = 512;
 
-pub const READ_ONLY: OpenOptions = OpenOptions { read_only: true, direct: false };
-
-/// Set by Ctrl-C.
-pub fn stop_flag() -> Result<Arc<AtomicBool>> {
+/// Set by one of these signals.
+pub fn set_by(signals: [i32; 2]) -> Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+    for signal in signals {
         signal_hook::flag::register(signal, Arc::clone(&flag)).context("cannot handle signals")?;
     }
     Ok(flag)
@@ -38,9 +34,9 @@ pub fn stop_flag() -> Result<Arc<AtomicBool>> {
 
 /// Opens the source for reading, with all devices that are named.
 pub fn open(paths: &[PathBuf]) -> Result<Arc<dyn BlockDevice>> {
-    let opened = match image::patiently(|| open_volume(paths, READ_ONLY)) {
+    let opened = match image::patiently(|| open_volume(paths, image::READ_ONLY)) {
         Err(DeviceError::NoSuperblock { .. } | DeviceError::TooSmall { .. }) => {
-            open_without_superblock(paths, READ_ONLY)
+            open_without_superblock(paths, image::READ_ONLY)
         }
         opened => opened,
     };

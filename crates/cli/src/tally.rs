@@ -36,8 +36,7 @@ impl Tally {
     /// A file, directory or anything else that has a name.
     pub fn add_file(&mut self, path: &Path) {
         self.files += 1;
-        let (files, bytes) = (self.files, self.bytes);
-        self.progress.show(|| format!("{files} files, {}  {}", size::human(bytes), show::path(path)));
+        self.progress.show_files(self.files, self.bytes, || show::path(path));
     }
 
     pub fn add_bytes(&mut self, n: u64) {

@@ -3,10 +3,9 @@ use super::mkfs::{VolumeArgs, owner};
 use crate::confine::{ConfineOption, Confinement};
 use crate::image::explain_image;
 use crate::new_file::NewFile;
-use crate::out::stdout;
 use crate::progress::Progress;
-use crate::size;
 use crate::storage::StorageOptions;
+use crate::{out, size};
 use anyhow::{Context, Result, anyhow, bail};
 use segno_format::Features;
 use segno_format::superblock::uuid_text;
@@ -15,7 +14,6 @@ use segno_image::{
     BuildOptions, Compression, Exclude, Headroom, Metadata, Owner, Report, Size, Source, build_opened,
 };
 use serde_json::json;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Make an image of a directory, a tar archive or another image, without a mount and without root
@@ -151,7 +149,7 @@ pub fn run(args: &Args) -> Result<()> {
     confinement(args, &source).enter();
     let mut progress = Progress::new();
     let built = build_opened(opened, new.temporary(), &options, &mut |p| {
-        progress.show(|| format!("{} files, {}  {}", p.files, size::human(p.bytes), (p.path)().display()));
+        progress.show_files(p.files, p.bytes, || (p.path)().display().to_string());
     });
     drop(progress);
     let report = built.map_err(explain_image)?;
@@ -236,24 +234,20 @@ fn print(image: &Path, report: &Report, as_json: bool) -> Result<()> {
     let Report { image_bytes, free_bytes, files, content_bytes, compressed_files, saved_bytes, .. } = *report;
     let uuid = uuid_text(&report.uuid);
     report.notes.iter().for_each(|note| eprintln!("segno: note: {note}"));
-    if as_json {
-        let report = json!({
-            "image": image.display().to_string(),
-            "image_bytes": image_bytes,
-            "free_bytes": free_bytes,
-            "files": files,
-            "content_bytes": content_bytes,
-            "compressed_files": compressed_files,
-            "saved_bytes": saved_bytes,
-            "notes": report.notes,
-            "uuid": uuid,
-        });
-        writeln!(stdout(), "{report}")?;
-    } else {
-        let (size, content) = (size::human(image_bytes), size::human(content_bytes));
-        writeln!(stdout(), "{}: {size}, {files} files with {content}, volume {uuid}", image.display())?;
-    }
-    Ok(())
+    let (size, content) = (size::human(image_bytes), size::human(content_bytes));
+    let words = format!("{}: {size}, {files} files with {content}, volume {uuid}", image.display());
+    let json = json!({
+        "image": image.display().to_string(),
+        "image_bytes": image_bytes,
+        "free_bytes": free_bytes,
+        "files": files,
+        "content_bytes": content_bytes,
+        "compressed_files": compressed_files,
+        "saved_bytes": saved_bytes,
+        "notes": report.notes,
+        "uuid": uuid,
+    });
+    Ok(out::report(as_json, &json, words)?)
 }
 
 fn chosen_size(text: &str) -> Result<Chosen, String> {

@@ -3,7 +3,7 @@ use crate::image;
 use crate::out::stdout;
 use crate::storage::DeviceOption;
 use anyhow::Result;
-use segno_device::{DeviceError, OpenOptions, open_storage, open_volume};
+use segno_device::{DeviceError, open_storage, open_volume};
 use segno_dump::{Image, What};
 use std::ffi::OsString;
 use std::io::Write;
@@ -36,7 +36,7 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<()> {
     let what = What::parse(&args.what, args.versions, args.cleared)?;
-    let (paths, options) = (args.devices.of(&args.image), OpenOptions { read_only: true, direct: false });
+    let (paths, options) = (args.devices.of(&args.image), image::READ_ONLY);
     let device = match image::open_damaged(&paths, options, open_volume) {
         Err(e @ (DeviceError::Member { .. } | DeviceError::NotNamed { .. })) => {
             image::note_incomplete(e);

@@ -1,10 +1,10 @@
 //! `segno export`: serves a volume to a virtual machine.
 use crate::confine::{ConfineOption, Confinement};
-use crate::image;
 use crate::mount::options::Settings;
 use crate::mount::volume::{Devices, absolute};
 use crate::storage::DeviceOption;
 use anyhow::{Context, Result, anyhow, bail};
+use segno_device::open_volume;
 use segno_fuse::{Choice, GuestOptions, GuestServer};
 use segno_virtiofs::{End, Export, Socket, Tag};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -42,7 +42,7 @@ pub fn run(args: &Args) -> Result<()> {
     segno_fuse::share_heap();
     let path = args.vhost_user.display();
     let socket = Socket::bind(&args.vhost_user).with_context(|| format!("cannot listen on {path}"))?;
-    let open = || Devices::open(&absolute(&args.image)?, &settings, image::open);
+    let open = || Devices::open(&absolute(&args.image)?, &settings, open_volume);
     // Of a volume on this machine nothing else is opened.
     let confinement = Confinement::new(&args.confine).caches(settings.store.cache.as_deref());
     let devices = confinement.opened(&args.image, open)?;

@@ -77,7 +77,7 @@ pub fn run(args: &Args) -> Result<()> {
     confinement(args).enter();
     let mut progress = Progress::new();
     let mut show = |p: segno_image::Progress<'_>| {
-        progress.show(|| format!("{} files, {}  {}", p.files, size::human(p.bytes), show::path(&(p.path)())));
+        progress.show_files(p.files, p.bytes, || show::path(&(p.path)()));
     };
     let write =
         |target: Target<'_>| extract_opened(image, target, &options, &mut show).map_err(explain_image);

@@ -2,7 +2,7 @@
 use super::cat;
 use crate::confine::{ConfineOption, Confinement};
 use crate::exit::{Outcome, Style};
-use crate::path::{on_volume, reason, refuse_equal};
+use crate::path::{ExcludeOptions, on_volume, reason, refuse_equal};
 use crate::preserve::PreserveOption;
 use crate::storage::{ImageArgs, Storage};
 use crate::tally::Tally;
@@ -29,12 +29,8 @@ pub struct Args {
     /// Replace existing files
     #[arg(short, long)]
     force: bool,
-    /// Leave out this path below the source, and everything below it
-    #[arg(long, value_name = "PATH")]
-    exclude_path: Vec<PathBuf>,
-    /// Leave out paths below the source in which this regular expression matches, and everything below them
-    #[arg(long, value_name = "REGEX", value_parser = Exclude::regex)]
-    exclude_regex: Vec<Exclude>,
+    #[command(flatten)]
+    exclude: ExcludeOptions,
     #[command(flatten)]
     preserve: PreserveOption,
     /// Report as JSON
@@ -72,11 +68,10 @@ pub fn run(args: &Args) -> Outcome {
     }
     let (dir, names) = destinations(args)?;
     let host = HostTree::open(&dir, args.preserve.chosen());
-    let paths = args.exclude_path.iter().map(|p| Exclude::path(p));
     let mut copy = Copy {
         volume: &volume,
         root: Path::new(""),
-        exclude: paths.chain(args.exclude_regex.iter().cloned()).collect(),
+        exclude: args.exclude.chosen(),
         force: args.force,
         host: host.with_context(|| format!("cannot open {}", dir.display()))?,
         dir: &dir,

@@ -6,7 +6,6 @@ use anyhow::Result;
 use segno::inspect;
 use segno::inspect::Pack;
 use segno_clean::guard::{Extent, Guarded};
-use segno_device::OpenOptions;
 use segno_dump::put_name;
 use segno_format::checkpoint::{CpFlags, RawCheckpoint};
 use segno_format::superblock::{Device, Superblock, uuid_text};
@@ -29,8 +28,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    let device =
-        image::open(&args.devices.after(&args.image), OpenOptions { read_only: true, direct: false })?;
+    let device = image::open(&args.devices.after(&args.image), image::READ_ONLY)?;
     let sb = inspect::superblock(&*device)?;
     let Pack { cp, number, external_journal, .. } = inspect::checkpoint(&*device, &sb)?;
     let mut out = stdout();

@@ -1,6 +1,6 @@
 //! `segno put`: copies files with all their attributes into an image.
 use crate::exit::Outcome;
-use crate::path::{places, reason, refuse_equal};
+use crate::path::{ExcludeOptions, places, reason, refuse_equal};
 use crate::show;
 use crate::storage::ImageArgs;
 use crate::tally::Tally;
@@ -32,12 +32,8 @@ pub struct Args {
     /// Store a source that is a symbolic link as a link, as -a does
     #[arg(short = 'P', long, short_alias = 'a')]
     no_dereference: bool,
-    /// Leave out this path below the source, and everything below it
-    #[arg(long, value_name = "PATH")]
-    exclude_path: Vec<PathBuf>,
-    /// Leave out paths below the source in which this regular expression matches, and everything below them
-    #[arg(long, value_name = "REGEX", value_parser = Exclude::regex)]
-    exclude_regex: Vec<Exclude>,
+    #[command(flatten)]
+    exclude: ExcludeOptions,
     /// Report as JSON
     #[arg(long)]
     json: bool,
@@ -56,29 +52,32 @@ pub fn run(args: &Args) -> Outcome {
             sources.len() == 1,
             "standard input is one file: copy the other sources by a command of their own"
         );
-        return from_stdin(args, to);
+        return changed(args, |volume| stdin_to(volume, args.force, to));
     }
     let mut sources = sources.iter().map(|path| Source::of(path, args)).collect::<Result<Vec<_>>>()?;
     refuse_equal(sources.iter().map(|source| &source.name))?;
-    let paths = args.exclude_path.iter().map(|p| Exclude::path(p));
-    let exclude: Vec<Exclude> = paths.chain(args.exclude_regex.iter().cloned()).collect();
+    let exclude = args.exclude.chosen();
     let mut needed = 0;
     for source in &mut sources {
         needed += Tree { source, exclude: &exclude }.demand()?;
     }
-    let volume = args.of.volume(false)?;
-    let copied = room_for(&volume, needed).and_then(|()| {
+    changed(args, |volume| {
+        room_for(volume, needed)?;
         let names: Vec<PathBuf> = sources.iter().map(|source| source.name.clone()).collect();
-        let places = places(&volume, to, names.iter().map(PathBuf::as_path));
+        let places = places(volume, to, names.iter().map(PathBuf::as_path));
         let places = if to != Path::new("/") && to.exists() {
             let shown = show::path(to);
-            let why = || format!("{shown} begins with /, so it is the path on the volume; add / behind it to copy it from the host");
+            let why = || {
+                format!(
+                    "{shown} begins with /, so it is the path on the volume; add / behind it to copy it from the host"
+                )
+            };
             places.with_context(why)?
         } else {
             places?
         };
         let mut copy = Copy {
-            volume: &volume,
+            volume,
             force: args.force,
             linked: HashMap::new(),
             tally: Tally::new(),
@@ -88,9 +87,15 @@ pub fn run(args: &Args) -> Outcome {
             copy.all(&mut Tree { source, exclude: &exclude }, to)?;
         }
         Ok(copy.tally)
-    });
+    })
+}
+
+/// Opens the volume, changes and closes it, and reports.
+fn changed(args: &Args, change: impl FnOnce(&Volume) -> Result<Tally>) -> Outcome {
+    let volume = args.of.volume(false)?;
+    let changed = change(&volume);
     let closed = reason(volume.close()).with_context(|| format!("closing {}", args.of.image.display()));
-    let tally = copied?;
+    let tally = changed?;
     closed?;
     tally.report(args.json)
 }
@@ -187,15 +192,6 @@ fn room_for(volume: &Volume, needed: u64) -> Result<()> {
 }
 
 /// Writes a file of what comes in, which has its name when it is complete.
-fn from_stdin(args: &Args, to: &Path) -> Outcome {
-    let volume = args.of.volume(false)?;
-    let written = stdin_to(&volume, args.force, to);
-    let closed = reason(volume.close()).with_context(|| format!("closing {}", args.of.image.display()));
-    let tally = written?;
-    closed?;
-    tally.report(args.json)
-}
-
 fn stdin_to(volume: &Volume, force: bool, path: &Path) -> Result<Tally> {
     let to = show::path(path);
     let found = volume.symlink_metadata(path).ok();

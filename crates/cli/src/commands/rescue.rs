@@ -16,6 +16,7 @@ use segno_rescue::output::{OutputOptions, Plan, Sink, Target};
 use segno_rescue::scan::BadBlocks;
 use segno_rescue::{Found, RescueError, Tree, Verdicts, Volume};
 use serde_json::{Value, json};
+use signal_hook::consts::{SIGINT, SIGTERM};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -63,7 +64,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let stop = salvage::stop_flag()?;
+    let stop = salvage::set_by([SIGINT, SIGTERM])?;
     let only = args
         .only
         .as_ref()
@@ -71,13 +72,13 @@ pub fn run(args: &Args) -> Outcome {
     let only = only.transpose()?;
     let paths = args.storage.devices.of(&args.source);
     let device = salvage::open(&paths)?;
-    let journal = External::open(&args.storage.journal, &paths, salvage::READ_ONLY)?;
+    let journal = External::open(&args.storage.journal, &paths, image::READ_ONLY)?;
     for path in args.made().chain(args.target()) {
         salvage::refuse_inside(&args.source, path)?;
     }
     let made = args.target().map(made).transpose()?;
     confinement(args).enter();
-    let device = super::check::with_journal(device, &journal, &args.storage.journal)?;
+    let device = super::check::with_journal(device, &journal)?;
     image::note_unsupported(&*device);
     let kept = args.scan.as_deref();
     let target = args.target().map(|path| open_target(args, path)).transpose()?;

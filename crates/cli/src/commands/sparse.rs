@@ -1,14 +1,12 @@
 //! `segno sparse`: Android sparse images.
 use crate::new_file::NewFile;
-use crate::out::stdout;
-use crate::{image, size};
+use crate::{image, out, size};
 use anyhow::{Context, Result};
 use segno_device::{Use, hold};
 use segno_host::copy_mode;
 use segno_sparse::{Checksum, DEFAULT_BLOCK_SIZE, pack, unpack};
 use serde_json::json;
 use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Convert images to the Android sparse format and back
@@ -90,14 +88,9 @@ fn open(path: &Path) -> Result<File> {
 fn finish(new: NewFile, output: &Path, image_bytes: u64, as_json: bool) -> Result<()> {
     let file_bytes = new.file().metadata()?.len();
     new.finish()?;
-    if as_json {
-        let report = json!({ "image_bytes": image_bytes, "file_bytes": file_bytes });
-        writeln!(stdout(), "{report}")?;
-    } else {
-        let (image, file) = (size::human(image_bytes), size::human(file_bytes));
-        writeln!(stdout(), "{}: {file}, image of {image}", output.display())?;
-    }
-    Ok(())
+    let (image, file) = (size::human(image_bytes), size::human(file_bytes));
+    let words = format!("{}: {file}, image of {image}", output.display());
+    Ok(out::report(as_json, &json!({ "image_bytes": image_bytes, "file_bytes": file_bytes }), words)?)
 }
 
 fn block_size(text: &str) -> Result<u32, String> {

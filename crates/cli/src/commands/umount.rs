@@ -6,7 +6,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use segno::inspect;
-use segno_device::{FileDevice, Holder, Mount, OpenOptions, open_storage};
+use segno_device::{FileDevice, Holder, Mount, open_storage};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -66,7 +66,7 @@ fn ensure_sealed(url: &Path, server: Option<&ServerProcess>) -> Result<()> {
 /// The server is gone, and its error messages with it: the image shows whether it has finished. The checkpoints are on the first
 /// device.
 fn ensure_clean(path: &Path) -> Result<()> {
-    let Ok(device) = open_storage(path, OpenOptions { read_only: true, direct: false }) else {
+    let Ok(device) = open_storage(path, image::READ_ONLY) else {
         // In use by the next one already, or not readable for this user.
         return Ok(());
     };
@@ -92,44 +92,37 @@ fn find(dir: &Path) -> Result<Mount> {
 
 fn unmount(mount: &Mount) -> Result<()> {
     let start = Instant::now();
-    loop {
-        match try_unmount(&mount.dir)? {
-            Attempt::Done => return Ok(()),
-            Attempt::Busy if start.elapsed() < BUSY_PATIENCE => std::thread::sleep(POLL),
-            Attempt::Busy => return Err(busy(&mount.dir)),
+    while !try_unmount(&mount.dir)? {
+        if start.elapsed() >= BUSY_PATIENCE {
+            return Err(busy(&mount.dir));
         }
+        std::thread::sleep(POLL);
     }
+    Ok(())
 }
 
-enum Attempt {
-    Done,
-    Busy,
-}
-
-fn try_unmount(dir: &Path) -> Result<Attempt> {
+/// Whether it is done: it is not while the mount is busy.
+fn try_unmount(dir: &Path) -> Result<bool> {
     if !rustix::process::geteuid().is_root() {
         return fusermount(dir);
     }
     match rustix::mount::unmount(dir, UnmountFlags::NOFOLLOW) {
-        Ok(()) => Ok(Attempt::Done),
-        Err(Errno::BUSY) => Ok(Attempt::Busy),
+        Ok(()) => Ok(true),
+        Err(Errno::BUSY) => Ok(false),
         Err(e) => Err(anyhow!(e).context(format!("cannot unmount {}", dir.display()))),
     }
 }
 
-fn fusermount(dir: &Path) -> Result<Attempt> {
+fn fusermount(dir: &Path) -> Result<bool> {
     let output = Command::new("fusermount3")
         .args(["-u", "--"])
         .arg(dir)
         .env("LC_ALL", "C")
         .output()
         .context("cannot run fusermount3; install the package fuse3, or unmount as root")?;
-    let message = String::from_utf8_lossy(&output.stderr);
-    match () {
-        () if output.status.success() => Ok(Attempt::Done),
-        () if message.contains("busy") => Ok(Attempt::Busy),
-        () => bail!("cannot unmount {}: {}", dir.display(), message.trim()),
-    }
+    let (done, message) = (output.status.success(), String::from_utf8_lossy(&output.stderr));
+    ensure!(done || message.contains("busy"), "cannot unmount {}: {}", dir.display(), message.trim());
+    Ok(done)
 }
 
 fn busy(dir: &Path) -> anyhow::Error {
@@ -158,7 +151,7 @@ fn uses(process: &Path, dir: &Path) -> bool {
 /// Whether a program, the server, has the image open. If it is not readable for this user, there is nothing to wait for, and
 /// other mounts and loop devices do not end.
 fn is_locked(image: &Path) -> bool {
-    let opened = FileDevice::open(image, OpenOptions { read_only: true, direct: false });
+    let opened = FileDevice::open(image, image::READ_ONLY);
     opened.is_err_and(|e| e.holder().is_some_and(Holder::may_end))
 }
 

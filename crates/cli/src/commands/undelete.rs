@@ -5,8 +5,8 @@ use crate::out::stdout;
 use crate::preserve::{self, PreserveOption};
 use crate::progress::Progress;
 use crate::salvage::{self, Listing, Search};
-use crate::show;
 use crate::storage::ImageArgs;
+use crate::{image, show};
 use anyhow::{Result, bail};
 use segno::Time;
 use segno::inspect;
@@ -16,6 +16,7 @@ use segno_rescue::scan::BadBlocks;
 use segno_rescue::undelete::{self, Dead, Lost, Proof};
 use segno_rescue::{Class, Found, RescueError, Tree, Verdicts, Volume};
 use serde_json::{Value, json};
+use signal_hook::consts::{SIGINT, SIGTERM};
 use std::collections::HashSet;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -60,13 +61,13 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let stop = salvage::stop_flag()?;
+    let stop = salvage::set_by([SIGINT, SIGTERM])?;
     let images = args.of.devices();
     let mut device = salvage::open(&images)?;
     refuse_unsupported(args, &*device)?;
     if !args.previous {
-        let journal = External::open(&args.of.storage.journal, &images, salvage::READ_ONLY)?;
-        device = super::check::with_journal(device, &journal, &args.of.storage.journal)?;
+        let journal = External::open(&args.of.storage.journal, &images, image::READ_ONLY)?;
+        device = super::check::with_journal(device, &journal)?;
     }
     if args.unproven && !rustix::process::geteuid().is_root() {
         bail!("--unproven may show other users' data: only root may use it");

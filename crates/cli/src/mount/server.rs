@@ -3,12 +3,12 @@ use super::broker;
 use super::options::Settings;
 use super::volume::{Devices, absolute};
 use crate::confine::{self, ConfineOption, Confinement, Rings};
-use crate::{image, show, store};
+use crate::{show, store};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::fs::Access;
 use rustix::io::Errno;
 use segno::inspect;
-use segno_device::{BlockDevice, StorageKind, probe};
+use segno_device::{BlockDevice, StorageKind, open_volume_recorded, probe};
 use segno_engine::Volume;
 use segno_format::{BLOCK_SIZE, Features};
 use segno_fuse::{Backing, Broker, Choice, FuseOptions, Queues, Started};
@@ -187,7 +187,7 @@ pub fn run(plan: &Plan, verbose: &ConfineOption, ready: impl FnOnce(&Started, Op
 /// and index of an image is read before the last of it.
 fn open_confined(plan: &Plan, verbose: &ConfineOption) -> Result<(Devices, Broker, FuseOptions, Queues)> {
     let (image, confinement) = (&plan.image, plan.confinement(verbose));
-    let open = || Devices::open(image, &plan.settings, image::open_recorded);
+    let open = || Devices::open(image, &plan.settings, open_volume_recorded);
     let rings = |fuse| {
         let queues = Queues::prepare(fuse);
         confine::refuse_rings(Rings::New);

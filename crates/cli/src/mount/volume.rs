@@ -1,7 +1,7 @@
 //! The volume of a server: opened with the settings of a mount, closed clean.
 use super::options::{Settings, compress};
 use crate::{external_journal, image, store};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use parking_lot::Mutex;
 use segno::inspect;
 use segno_device::{BlockDevice, OpenOptions};
@@ -19,9 +19,6 @@ pub struct Devices {
     /// Options about compression.
     compression: Vec<String>,
 }
-
-/// Whether further devices are found only as the settings name them, or also as the superblock records them.
-type Open = fn(&[PathBuf], OpenOptions) -> Result<Arc<dyn BlockDevice>>;
 
 /// A volume in use.
 pub struct Served {
@@ -41,16 +38,9 @@ pub fn absolute(image: &Path) -> Result<PathBuf> {
 
 impl Devices {
     /// Opens all devices of a volume, on this machine by `open`.
-    pub fn open(image: &Path, settings: &Settings, open: Open) -> Result<Self> {
-        let paths = paths(image, settings);
+    pub fn open(image: &Path, settings: &Settings, open: image::Open) -> Result<Self> {
         let options = OpenOptions { read_only: settings.engine.read_only, direct: settings.direct };
-        let device = match store::open(&paths, options, &settings.store)? {
-            Some(device) => device,
-            None => {
-                ensure!(settings.store.cache.is_none(), "cache=/DIR is for volumes on an object store");
-                open(&paths, options)?
-            }
-        };
+        let device = image::open_with(&paths(image, settings), options, &settings.store, open)?;
         Self::of(device, image, settings)
     }
 

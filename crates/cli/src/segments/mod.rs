@@ -9,7 +9,7 @@ use crate::new_file::NewFile;
 use crate::storage::DeviceOption;
 use anyhow::{Context, Result, anyhow, bail};
 use segno::inspect;
-use segno_device::{BlockDevice, FileDevice, OpenOptions};
+use segno_device::{BlockDevice, FileDevice};
 use segno_format::checkpoint::RawCheckpoint;
 use segno_format::sit::LogType;
 use segno_format::superblock::Superblock;
@@ -113,7 +113,7 @@ impl Segments {
         if path.metadata().map_or_else(|e| died(&e), |m| m.is_dir()) {
             return Self::of_mount(path);
         }
-        let device = image::open(&devices.of(path), OpenOptions { read_only: true, direct: false })?;
+        let device = image::open(&devices.of(path), image::READ_ONLY)?;
         image::note_unsupported(&*device);
         Self::read(&*device).with_context(|| image::cannot_read(path))
     }

@@ -131,7 +131,7 @@ fn run_on(args: &Args, cancel: &Cancel) -> Outcome {
     }
     let (opened, journal) = args.confinement().opened(args.first(), || open(args))?;
     cancel.watch()?;
-    journal.verify(&args.storage.journal, &opened.device)?;
+    journal.verify(&opened.device)?;
     let (checker, judged) = judge::judge(args, journal.checker(&opened.device))?;
     let done = act(args, &opened, (&checker, &journal), &judged, cancel)?;
     if args.json {

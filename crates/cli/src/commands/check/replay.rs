@@ -1,5 +1,5 @@
 //! Volumes that other commands show with their journal replayed.
-use crate::external_journal::{External, JournalOption};
+use crate::external_journal::External;
 use crate::path::cause;
 use anyhow::Result;
 use segno::{Left, inspect};
@@ -11,16 +11,12 @@ use std::sync::Arc;
 
 /// A volume with its journal replayed in memory; as it is if there is nothing to replay. On a damaged volume a replay
 /// might overwrite blocks in use, so what the journal holds is left out.
-pub fn with_journal(
-    device: Arc<dyn BlockDevice>,
-    journal: &External,
-    option: &JournalOption,
-) -> Result<Arc<dyn BlockDevice>> {
+pub fn with_journal(device: Arc<dyn BlockDevice>, journal: &External) -> Result<Arc<dyn BlockDevice>> {
     let is_supported = |sb: Superblock| sb.check_support().is_ok();
     if !inspect::superblock(&*device).is_ok_and(is_supported) {
         return Ok(device);
     }
-    journal.verify(option, &device)?;
+    journal.verify(&device)?;
     match journal.checker(&device).left_by_journal() {
         Ok(Left::Chain | Left::Journal) => {}
         Ok(Left::Ahead(why)) => {

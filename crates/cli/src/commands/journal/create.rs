@@ -1,14 +1,12 @@
 //! `segno journal create`.
 use super::CreateArgs;
 use super::found::{Found, make_in};
-use crate::out::stdout;
-use crate::size;
+use crate::{out, size};
 use anyhow::{Context, Result, bail, ensure};
 use segno_format::BLOCK_SIZE;
 use segno_format::superblock::uuid_text;
 use segno_journal::{Content, Journal};
 use serde_json::json;
-use std::io::Write;
 
 pub fn run(args: &CreateArgs) -> Result<()> {
     let found = Found::open(&args.target.of, false)?;
@@ -23,12 +21,8 @@ pub fn run(args: &CreateArgs) -> Result<()> {
     );
     let space = found.area.clone().clear().context("cannot write the journal's space")?;
     make_in(space, &found.checkpoint)?;
-    if args.target.json {
-        writeln!(stdout(), "{}", json!({ "created": true, "bytes": bytes }))?;
-    } else {
-        writeln!(stdout(), "an empty journal of {} is {}", size::human(bytes), found.describe())?;
-    }
-    Ok(())
+    let words = format!("an empty journal of {} is {}", size::human(bytes), found.describe());
+    Ok(out::report(args.target.json, &json!({ "created": true, "bytes": bytes }), words)?)
 }
 
 /// A journal in use is never overwritten, anything else only by force.

@@ -1,13 +1,11 @@
 //! `segno journal discard`.
 use super::found::Found;
 use super::{DiscardArgs, Target};
-use crate::image;
-use crate::out::stdout;
+use crate::{image, out};
 use anyhow::{Context, Error, Result, bail};
 use segno_device::OpenOptions;
 use segno_journal::{Journal, Opened, Stale};
 use serde_json::json;
-use std::io::Write;
 
 pub fn run(args: &DiscardArgs) -> Result<()> {
     let Target { of, json } = &args.target;
@@ -47,13 +45,9 @@ pub fn run(args: &DiscardArgs) -> Result<()> {
     }
     Journal::discard(&found.area).context("cannot erase the journal")?;
     segno_engine::give_up_journal(found.device.clone())?;
-    if *json {
-        writeln!(stdout(), "{}", json!({ "discarded": true, "groups_lost": lost }))?;
-    } else {
-        let what = if lost > 0 { format!(", and {lost} groups of changes with it") } else { String::new() };
-        writeln!(stdout(), "the journal {} is erased{what}", found.describe())?;
-    }
-    Ok(())
+    let what = if lost > 0 { format!(", and {lost} groups of changes with it") } else { String::new() };
+    let words = format!("the journal {} is erased{what}", found.describe());
+    Ok(out::report(*json, &json!({ "discarded": true, "groups_lost": lost }), words)?)
 }
 
 /// Whether the guard mark of the volume may belong to this journal.
@@ -81,13 +75,7 @@ fn give_up(args: &DiscardArgs, why: Error) -> Result<()> {
     if !segno_engine::give_up_journal(device)? {
         return Err(why);
     }
-    if args.target.json {
-        writeln!(stdout(), "{}", json!({ "discarded": false, "unmarked": true }))?;
-    } else {
-        writeln!(
-            stdout(),
-            "the volume is no longer marked for a journal; the changes that only its journal has are given up"
-        )?;
-    }
-    Ok(())
+    let words =
+        "the volume is no longer marked for a journal; the changes that only its journal has are given up";
+    Ok(out::report(args.target.json, &json!({ "discarded": false, "unmarked": true }), words)?)
 }

@@ -3,14 +3,13 @@ mod figures;
 mod view;
 
 use crate::counters::Moment;
-use crate::show;
+use crate::{salvage, show};
 use anyhow::{Context, Result, bail};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use signal_hook::consts::{SIGHUP, SIGTERM};
 use std::io::{IsTerminal, stdin, stdout};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use view::State;
@@ -40,10 +39,7 @@ pub fn run(args: &Args) -> Result<()> {
     if !stdin().is_terminal() || !stdout().is_terminal() {
         bail!("top needs a terminal; `segno stats --watch 1 {}` prints the same figures", args.dir.display());
     }
-    let told = Arc::new(AtomicBool::new(false));
-    for signal in [SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, told.clone()).context("cannot wait for signals")?;
-    }
+    let told = salvage::set_by([SIGTERM, SIGHUP])?;
     let mut terminal = ratatui::try_init().context("cannot use the terminal")?;
     let shown = show(&mut terminal, args, first, &told);
     let restored = ratatui::try_restore();

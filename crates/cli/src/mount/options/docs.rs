@@ -28,7 +28,7 @@ fn render() -> String {
     out += &section("Aliases", ["option", "stands for"], rows);
     let mut rows: Vec<_> =
         IGNORED.iter().map(|i| [i.reason.into(), list(i.words), i.durability.into()]).collect();
-    let comments = format!("all that begin with {}", list(&IGNORED_PREFIXES));
+    let comments = format!("all that begin with {}", list(&IGNORED_PREFIXES.join(" ")));
     rows.push(["comments of fstab".into(), comments, "they are not read".into()]);
     out += &section("Accepted without effect", ["reason", "options", "why a crash loses no more"], rows);
     let rows = REFUSED.iter().map(|r| [list(r.words), r.advice.into()]);
@@ -60,8 +60,8 @@ fn code_or_prose(text: &str) -> String {
     if text.contains(' ') { text.to_owned() } else { code(text) }
 }
 
-fn list(words: &[&str]) -> String {
-    words.iter().map(|w| code(w)).collect::<Vec<_>>().join(", ")
+fn list(words: &str) -> String {
+    words.split(' ').map(code).collect::<Vec<_>>().join(", ")
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub fn sections() -> Vec<Section> {
             Section { title: group.title, entries: group.options.iter().map(entry).collect() }
         })
         .collect();
-    let list = |words: &[&str]| words.join(", ");
+    let list = |words: &str| words.replace(' ', ", ");
     let aliases = ALIASES.iter().map(|(alias, option)| ((*alias).to_owned(), format!("stands for {option}")));
     let ignored = IGNORED.iter().map(|i| (list(i.words), format!("{} ({})", i.reason, i.durability)));
     let refused = REFUSED.iter().map(|r| (list(r.words), r.advice.to_owned()));

@@ -70,13 +70,12 @@ pub const fn flag(
     MountOption { name, default, help, syntax: Syntax::Flag(opposite, remount) }
 }
 
-/// `name=word`.
-pub const fn words(
-    name: &'static str,
-    default: &'static str,
-    help: &'static str,
-    words: &'static [Word],
-) -> MountOption {
+/// `name=word`; the first word is the default.
+pub const fn words(name: &'static str, help: &'static str, words: &'static [Word]) -> MountOption {
+    let default = match words {
+        [(first, _), ..] => first,
+        [] => "",
+    };
     MountOption { name, default, help, syntax: Syntax::Words(words) }
 }
 

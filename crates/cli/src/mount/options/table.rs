@@ -34,7 +34,6 @@ const OF_F2FS: &[MountOption] = &[
     ),
     words(
         "fsync_mode",
-        "strict",
         "order and flushes of fsync; posix saves a flush, nobarrier issues none",
         &[
             ("strict", |s| s.engine.fsync_mode = FsyncMode::Strict),
@@ -49,7 +48,6 @@ const OF_F2FS: &[MountOption] = &[
     ),
     words(
         "mode",
-        "adaptive",
         "whether logs may fill holes of used segments when space is short",
         &[("adaptive", |s| s.engine.mode = AllocMode::Adaptive), ("lfs", |s| s.engine.mode = AllocMode::Lfs)],
     ),
@@ -64,7 +62,6 @@ const OF_F2FS: &[MountOption] = &[
     ),
     words(
         "background_gc",
-        "on",
         "clean sections while the mount is idle",
         &[("on", |s| s.engine.background_gc = true), ("off", |s| s.engine.background_gc = false)],
     ),
@@ -74,7 +71,7 @@ const OF_F2FS: &[MountOption] = &[
     pair("acl", "on", "support POSIX ACLs", |s| &mut s.engine.acl),
     pair("user_xattr", "on", "support attributes of the user namespace", |s| &mut s.engine.user_xattr),
     switch("disable_ext_identify", "ignore the superblock's lists of hot and cold extensions", |s| {
-        s.engine.ext_identify = false;
+        s.engine.ext_identify = false
     }),
     value(
         "compress_algorithm",
@@ -105,11 +102,10 @@ const OF_F2FS: &[MountOption] = &[
         compress::excluded,
     ),
     switch("compress_chksum", "store checksums of compressed data in new files", |s| {
-        s.engine.compression.checksum = true;
+        s.engine.compression.checksum = true
     }),
     words(
         "compress_mode",
-        "fs",
         "fs: compressed files are compressed when they are written back; user: when a program requests it",
         &[
             ("fs", |s| s.engine.compression.mode = CompressMode::Fs),
@@ -146,11 +142,10 @@ const OWN: &[MountOption] = &[
         journal,
     ),
     switch("guard", "while the journal is in use, other implementations mount the volume read-only", |s| {
-        s.engine.guard = true;
+        s.engine.guard = true
     }),
     words(
         "checkpoint",
-        "auto",
         "whether changes wait while a checkpoint is written, as in F2FS; auto: they do not",
         &[
             ("auto", |s| s.engine.checkpoint = CheckpointMode::Auto),
@@ -160,7 +155,6 @@ const OWN: &[MountOption] = &[
     ),
     words(
         "fsync_lookup",
-        "list",
         "how fsync finds dirty nodes: in a list by file, or for comparison among those of all files as the kernel \
          does; shadow uses the list and counts what global would visit",
         &[
@@ -183,13 +177,10 @@ const OWN: &[MountOption] = &[
     switch(
         "guard_space",
         "refuse nodes beyond the number up to which `segno info` says that space is guarded",
-        |s| {
-            s.engine.guard_space = true;
-        },
+        |s| s.engine.guard_space = true,
     ),
     words(
         "lifetime",
-        "on",
         "separate data that is overwritten soon from the rest, where files have no hint of their own; it costs no memory \
          for blocks and stops by itself where writes are spread evenly",
         &[("on", |s| s.engine.lifetime = true), ("off", |s| s.engine.lifetime = false)],
@@ -213,7 +204,6 @@ const OWN: &[MountOption] = &[
     }),
     words(
         "transport",
-        "auto",
         "how requests arrive from the kernel; auto takes io_uring if the kernel offers it",
         &[
             ("auto", |s| s.fuse.transport = Choice::Auto),
@@ -223,7 +213,6 @@ const OWN: &[MountOption] = &[
     ),
     words(
         "sched_idle",
-        "auto",
         "auto: threads that may do so deliver small replies at SCHED_IDLE, which keeps the caller on its CPU; over \
          /dev/fuse they do so while there is one caller, and run on its CPU; off: at the normal policy",
         &[("auto", |s| s.fuse.no_sched_idle = false), ("off", |s| s.fuse.no_sched_idle = true)],
@@ -233,9 +222,7 @@ const OWN: &[MountOption] = &[
         "keep written data in the kernel's page cache until fsync or close, otherwise about half a minute; when the volume \
          is full, writes of up to 256M more succeed first (from 16G on, what vm.dirty_ratio permits); \
          docs/durability.md has the semantics",
-        |s| {
-            s.fuse.writeback_cache = true;
-        },
+        |s| s.fuse.writeback_cache = true,
     ),
     switch("direct", "bypass the host's page cache", |s| s.direct = true),
     value(
@@ -260,7 +247,6 @@ const OWN: &[MountOption] = &[
     ),
     words(
         "blk",
-        "auto",
         "auto: root's mounts have the type fuseblk on kernels that forward sync(2) only to that type",
         &[("auto", |s| s.fuse_only = false), ("off", |s| s.fuse_only = true)],
     ),
@@ -290,7 +276,7 @@ const OWN: &[MountOption] = &[
     pair("allow_other", "off; root: on", "let all users enter", |s| &mut s.fuse.allow_other),
     switch("auto_unmount", "unmount if the server is killed", |s| s.fuse.auto_unmount = true),
     switch("shutdown", "for crash tests: permit FS_IOC_SHUTDOWN and `segno ctl DIR shutdown=`", |s| {
-        s.fuse.shutdown = true;
+        s.fuse.shutdown = true
     }),
 ];
 
@@ -298,9 +284,7 @@ const STORE: &[MountOption] = &[
     switch(
         "takeover",
         "take the volume from a writer that may be alive; it can acknowledge nothing more",
-        |s| {
-            s.store.takeover = true;
-        },
+        |s| s.store.takeover = true,
     ),
     switch(
         "unfenced",
