@@ -2,6 +2,7 @@
 use crate::command_line;
 use crate::store;
 use anyhow::{anyhow, ensure};
+use rustix::fs::getxattr;
 use rustix::io::Errno;
 use segno::inspect;
 use segno_device::{BlockDevice, DeviceError, Holder, OpenOptions, open_storage, open_volume};
@@ -85,6 +86,14 @@ pub fn not_mounted(path: &Path) -> anyhow::Error {
         String::new()
     };
     anyhow!("{name} is not on a mount of segno{advice}")
+}
+
+/// What a mount answers at a path for one of its attributes.
+pub fn answer(path: &Path, attribute: &str) -> Result<Vec<u8>, Errno> {
+    let mut buffer = vec![0; 65_536];
+    let n = getxattr(path, attribute, &mut buffer)?;
+    buffer.truncate(n);
+    Ok(buffer)
 }
 
 /// Why a mount did not answer at a path; `failed` says what else it was asked for in vain.

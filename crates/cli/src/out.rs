@@ -1,6 +1,7 @@
 //! Standard output and standard error as text. Names and messages from volumes and hosts are written here without control characters
 //! that a terminal obeys: see [`segno_format::text`]. The macros replace `println` and `eprintln` of the standard library in this
 //! crate; JSON stays JSON. File contents and archives are written to [`std::io::stdout`] itself.
+use crate::exit::Style;
 use segno_format::text;
 use serde_json::Value;
 use std::fmt::{Arguments, Display};
@@ -43,21 +44,35 @@ impl Write for Text {
     }
 }
 
-/// Prints a JSON array on standard output, an element at a time.
-#[derive(Default)]
-pub struct JsonList {
+/// Prints elements on standard output, one at a time: as a JSON array, or as text.
+pub struct Elements {
+    json: bool,
     any: bool,
 }
 
-impl JsonList {
-    pub fn push(&mut self, element: &Value) -> io::Result<()> {
-        let before = if self.any { "," } else { "[" };
-        self.any = true;
-        let lines = format!("{element:#}").replace('\n', "\n  ");
+impl Elements {
+    pub fn new(json: bool) -> Self {
+        Self { json, any: false }
+    }
+
+    /// How errors are reported beside them.
+    pub fn style(&self) -> Style {
+        if self.json { Style::Json } else { Style::Text }
+    }
+
+    pub fn push(&mut self, json: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> io::Result<()> {
+        if !self.json {
+            return write!(stdout(), "{}", text());
+        }
+        let before = if std::mem::replace(&mut self.any, true) { "," } else { "[" };
+        let lines = format!("{:#}", json()).replace('\n', "\n  ");
         write!(stdout(), "{before}\n  {lines}")
     }
 
     pub fn finish(self) -> io::Result<()> {
+        if !self.json {
+            return Ok(());
+        }
         writeln!(stdout(), "{}", if self.any { "\n]" } else { "[]" })
     }
 }

@@ -11,11 +11,13 @@ pub struct Progress {
     last: Option<Instant>,
 }
 
-impl Progress {
-    pub fn new() -> Self {
+impl Default for Progress {
+    fn default() -> Self {
         Self { watched: io::stderr().is_terminal(), last: None }
     }
+}
 
+impl Progress {
     /// Shows the line, unless it was shown a moment ago.
     pub fn show(&mut self, line: impl FnOnce() -> String) {
         if !self.watched || self.last.is_some_and(|at| at.elapsed() < INTERVAL) {

@@ -136,7 +136,7 @@ fn scan_shown(
     stop: &AtomicBool,
 ) -> Result<Found, RescueError> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let progress = Mutex::new(Progress::new());
+    let progress = Mutex::new(Progress::default());
     let bytes = |blocks: u64| size::human(blocks.saturating_mul(4096));
     let total = bytes(device.block_count());
     scan(device, &ScanOptions { threads, known_bad, base, stop }, &|done| {

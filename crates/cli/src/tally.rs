@@ -10,6 +10,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
+#[derive(Default)]
 pub struct Tally {
     files: u64,
     bytes: u64,
@@ -22,17 +23,6 @@ pub struct Tally {
 }
 
 impl Tally {
-    pub fn new() -> Self {
-        Self {
-            files: 0,
-            bytes: 0,
-            skipped_xattrs: 0,
-            failed: None,
-            left_out: None,
-            progress: Progress::new(),
-        }
-    }
-
     /// A file, directory or anything else that has a name.
     pub fn add_file(&mut self, path: &Path) {
         self.files += 1;

@@ -93,6 +93,19 @@ pub enum ExtentKind {
     Inline,
 }
 
+impl ExtentKind {
+    /// As programs print it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Written => "written",
+            Self::Unwritten => "unwritten",
+            Self::Compressed => "compressed",
+            Self::Inline => "inline",
+        }
+    }
+}
+
 /// Result of stat(2) and statx(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attr {

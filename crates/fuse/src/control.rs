@@ -6,7 +6,7 @@ use crate::authority::Who;
 use crate::server::Server;
 use crate::wire::InHeader;
 use segno_engine::options::FsyncLookup;
-use segno_engine::{Error, Extent, ExtentKind, GcMode, Result, Shutdown};
+use segno_engine::{Error, Extent, GcMode, Result, Shutdown};
 use segno_format::Ino;
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
@@ -197,13 +197,7 @@ fn stats(server: &Server) -> String {
 fn extents(list: &[Extent]) -> Result<Vec<u8>> {
     let mut out = String::new();
     for e in list {
-        let kind = match e.kind {
-            ExtentKind::Written => "written",
-            ExtentKind::Unwritten => "unwritten",
-            ExtentKind::Compressed => "compressed",
-            ExtentKind::Inline => "inline",
-        };
-        let _infallible = writeln!(out, "{} {} {} {kind}", e.file_block, e.addr, e.len);
+        let _infallible = writeln!(out, "{} {} {} {}", e.file_block, e.addr, e.len, e.kind.name());
     }
     if out.len() > VALUE_MAX { Err(Error::XattrTooBig) } else { Ok(out.into_bytes()) }
 }

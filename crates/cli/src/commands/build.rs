@@ -147,7 +147,7 @@ pub fn run(args: &Args) -> Result<()> {
     let new = NewFile::create(&args.image, args.force, copy_mode([&args.source]))?;
     let opened = source.open(&options).map_err(explain_image)?;
     confinement(args, &source).enter();
-    let mut progress = Progress::new();
+    let mut progress = Progress::default();
     let built = build_opened(opened, new.temporary(), &options, &mut |p| {
         progress.show_files(p.files, p.bytes, || (p.path)().display().to_string());
     });

@@ -3,14 +3,11 @@ use crate::image;
 use crate::mount::options::help;
 use crate::out::stdout;
 use anyhow::{Result, anyhow, bail};
-use rustix::fs::{XattrFlags, getxattr, setxattr};
+use rustix::fs::{XattrFlags, setxattr};
 use rustix::io::Errno;
 use segno_fuse::{CONTEXTS_XATTR, GC_XATTR, LOOKUP_XATTR, SHUTDOWN_XATTR, trusted_name};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-
-/// Longest value that is read.
-const VALUE_MAX: usize = 256;
 
 /// A setting of a live mount.
 pub struct Setting {
@@ -114,7 +111,7 @@ fn write(dir: &Path, attribute: &str, value: &str, word: &str) -> Result<()> {
     // Another file system would store an attribute of root's.
     read(dir, attribute)?;
     let trusted = trusted_name(attribute);
-    let is_for_us = getxattr(dir, &*trusted, &mut [0; VALUE_MAX]).is_ok();
+    let is_for_us = image::answer(dir, &trusted).is_ok();
     let name = if is_for_us { trusted.as_str() } else { attribute };
     setxattr(dir, name, value.as_bytes(), XattrFlags::empty()).map_err(|e| match e {
         Errno::OPNOTSUPP => anyhow!("{word}: mount {} with -o shutdown to permit this", dir.display()),
@@ -123,9 +120,8 @@ fn write(dir: &Path, attribute: &str, value: &str, word: &str) -> Result<()> {
 }
 
 fn read(dir: &Path, attribute: &str) -> Result<String> {
-    let mut buffer = [0; VALUE_MAX];
-    let n = getxattr(dir, attribute, &mut buffer).map_err(|e| explain(e, dir, attribute))?;
-    Ok(String::from_utf8_lossy(buffer.get(..n).unwrap_or_default()).into_owned())
+    let answer = image::answer(dir, attribute).map_err(|e| explain(e, dir, attribute))?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
 fn explain(e: Errno, dir: &Path, what: &str) -> anyhow::Error {

@@ -1,17 +1,16 @@
 //! `segno extents`: where files are on the volume, of a live mount or of an image.
-use crate::exit::{Outcome, Style};
-use crate::out::{JsonList, stdout};
+use crate::exit::Outcome;
+use crate::out::Elements;
 use crate::path::{on_volume, reason};
 use crate::storage::{Storage, StorageOptions};
 use crate::{image, show};
 use anyhow::{Context, Result, anyhow, ensure};
-use rustix::fs::getxattr;
 use rustix::io::Errno;
-use segno::{DirEntry, Extent, ExtentKind, Volume};
+use segno::{DirEntry, Extent, Volume};
 use segno_dump::put_name;
 use segno_fuse::EXTENTS_XATTR;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
-use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -37,6 +36,7 @@ pub struct Args {
 }
 
 /// A run of blocks, in the words of the server's text.
+#[derive(Serialize)]
 struct Run {
     file_block: u64,
     addr: u64,
@@ -45,36 +45,30 @@ struct Run {
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let mut list = args.json.then(JsonList::default);
-    let mut each = |path: &Path, runs: Vec<Run>| match &mut list {
-        Some(list) => Ok(list.push(&json_of(path, &runs))?),
-        None => print(&mut stdout(), path, &runs),
-    };
-    let done = all(args, &mut each);
-    list.map(JsonList::finish).transpose()?;
+    let mut out = Elements::new(args.json);
+    let done = all(args, &mut out);
+    out.finish()?;
     done
 }
 
-type Each<'a> = &'a mut dyn FnMut(&Path, Vec<Run>) -> Result<()>;
-
-fn all(args: &Args, each: Each<'_>) -> Outcome {
+fn all(args: &Args, out: &mut Elements) -> Outcome {
     let mut code = ExitCode::SUCCESS;
     match &args.image {
         Some(image) => {
             let volume = Storage::open(image, &args.storage, true)?.volume()?;
             for path in &args.path {
-                code = from_image(&volume, path, args, each)?.unwrap_or(code);
+                code = from_image(&volume, path, args, out)?.unwrap_or(code);
             }
         }
-        None => args.path.iter().try_for_each(|path| live(path, args.all, each))?,
+        None => args.path.iter().try_for_each(|path| live(path, args.all, out))?,
     }
     Ok(code)
 }
 
-fn live(path: &Path, all: bool, each: Each<'_>) -> Result<()> {
+fn live(path: &Path, all: bool, out: &mut Elements) -> Result<()> {
     let meta = path.symlink_metadata().with_context(|| format!("cannot read {}", show::path(path)))?;
     if meta.is_file() {
-        return each(path, ask_server(path)?);
+        return print(out, path, &ask_server(path)?);
     }
     ensure!(all, "{} is not a file; --all shows every file below a directory", show::path(path));
     let mut dirs = vec![path.to_owned()];
@@ -84,7 +78,7 @@ fn live(path: &Path, all: bool, each: Each<'_>) -> Result<()> {
             let entry = entry.with_context(cannot)?;
             let below = entry.metadata().with_context(cannot)?;
             if below.is_file() {
-                each(&entry.path(), ask_server(&entry.path())?)?;
+                print(out, &entry.path(), &ask_server(&entry.path())?)?;
             } else if below.is_dir() && below.dev() == meta.dev() {
                 dirs.push(entry.path());
             }
@@ -94,16 +88,14 @@ fn live(path: &Path, all: bool, each: Each<'_>) -> Result<()> {
 }
 
 fn ask_server(path: &Path) -> Result<Vec<Run>> {
-    let mut buffer = vec![0; 65_536];
-    let n = getxattr(path, EXTENTS_XATTR, &mut buffer).map_err(|e| match e {
+    let answer = image::answer(path, EXTENTS_XATTR).map_err(|e| match e {
         Errno::TOOBIG => {
             let shown = show::path(path);
             anyhow!("{shown} has more extents than an attribute can hold: unmount and use --image")
         }
         e => image::unanswered(e, path, || format!("cannot read the extents of {}", show::path(path))),
     })?;
-    let answer = String::from_utf8_lossy(buffer.get(..n).unwrap_or_default()).into_owned();
-    let runs: Option<Vec<Run>> = answer.lines().map(parse_line).collect();
+    let runs: Option<Vec<Run>> = String::from_utf8_lossy(&answer).lines().map(parse_line).collect();
     runs.context("the server's response is malformed")
 }
 
@@ -115,21 +107,20 @@ fn parse_line(line: &str) -> Option<Run> {
 }
 
 /// Returns the exit code if a part of the tree could not be read.
-fn from_image(volume: &Volume, path: &Path, args: &Args, each: Each<'_>) -> Result<Option<ExitCode>> {
+fn from_image(volume: &Volume, path: &Path, args: &Args, out: &mut Elements) -> Result<Option<ExitCode>> {
     let start = on_volume(path, volume.metadata(path))?;
     if start.is_file() {
-        return each(path, runs_of(&on_volume(path, volume.extents(path))?)).map(|()| None);
+        return print(out, path, &runs_of(&on_volume(path, volume.extents(path))?)).map(|()| None);
     }
     let is_dir = args.all && start.is_dir();
     ensure!(is_dir, "{} is not a file; --all shows every file below a directory", show::path(path));
-    let style = if args.json { Style::Json } else { Style::Text };
     let mut code = None;
     for entry in on_volume(path, volume.walk(path))? {
         match entry.map_err(anyhow::Error::from).and_then(|entry| Ok((below(volume, &entry)?, entry))) {
-            Ok((Some(runs), entry)) => each(entry.path(), runs)?,
+            Ok((Some(runs), entry)) => print(out, entry.path(), &runs)?,
             Ok((None, _)) => {}
             // The rest is shown.
-            Err(e) => code = Some(style.report(Err(e))),
+            Err(e) => code = Some(out.style().report(Err(e))),
         }
     }
     Ok(code)
@@ -146,38 +137,32 @@ fn below(volume: &Volume, entry: &DirEntry) -> Result<Option<Vec<Run>>> {
 }
 
 fn runs_of(extents: &[Extent]) -> Vec<Run> {
-    let kind = |k| match k {
-        ExtentKind::Written => "written",
-        ExtentKind::Unwritten => "unwritten",
-        ExtentKind::Compressed => "compressed",
-        ExtentKind::Inline => "inline",
-    };
     let run = |e: &Extent| Run {
         file_block: e.file_block,
         addr: e.addr.into(),
         len: e.len,
-        kind: kind(e.kind).to_owned(),
+        kind: e.kind.name().to_owned(),
     };
     extents.iter().map(run).collect()
 }
 
-fn print(out: &mut impl Write, path: &Path, runs: &[Run]) -> Result<()> {
-    writeln!(out, "{}: {} extent(s)", show::path(path), runs.len())?;
-    for r in runs {
-        let place =
-            if r.kind == "written" || r.kind == "compressed" { r.addr.to_string() } else { "-".into() };
-        writeln!(out, "  {:>10} + {:<8} at {place:>10}  {}", r.file_block, r.len, r.kind)?;
-    }
-    Ok(())
+fn print(out: &mut Elements, path: &Path, runs: &[Run]) -> Result<()> {
+    Ok(out.push(|| json_of(path, runs), || text_of(path, runs))?)
+}
+
+fn text_of(path: &Path, runs: &[Run]) -> String {
+    let line = |r: &Run| {
+        let is_placed = r.kind == "written" || r.kind == "compressed";
+        let place = if is_placed { r.addr.to_string() } else { "-".into() };
+        format!("  {:>10} + {:<8} at {place:>10}  {}\n", r.file_block, r.len, r.kind)
+    };
+    let lines: String = runs.iter().map(line).collect();
+    format!("{}: {} extent(s)\n{lines}", show::path(path), runs.len())
 }
 
 fn json_of(path: &Path, runs: &[Run]) -> Value {
-    let extents: Value = runs
-        .iter()
-        .map(|r| json!({ "file_block": r.file_block, "addr": r.addr, "len": r.len, "kind": r.kind }))
-        .collect();
     let mut map = Map::new();
     put_name(&mut map, "path", path.as_os_str().as_bytes());
-    map.insert("extents".into(), extents);
+    map.insert("extents".into(), json!(runs));
     Value::Object(map)
 }

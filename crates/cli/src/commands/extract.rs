@@ -75,7 +75,7 @@ pub fn run(args: &Args) -> Result<()> {
     let image = OpenImage::open(&args.of.image, &options.devices, options.journal.as_deref());
     let (image, target) = (image.map_err(explain_image)?, Opened::open(args)?);
     confinement(args).enter();
-    let mut progress = Progress::new();
+    let mut progress = Progress::default();
     let mut show = |p: segno_image::Progress<'_>| {
         progress.show_files(p.files, p.bytes, || show::path(&(p.path)()));
     };

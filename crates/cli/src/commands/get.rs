@@ -78,7 +78,7 @@ pub fn run(args: &Args) -> Outcome {
         linked: HashMap::new(),
         visits: Visits::new(),
         style: if args.json { Style::Json } else { Style::Text },
-        tally: Tally::new(),
+        tally: Tally::default(),
         buffer: vec![0; BUFFER],
     };
     for (path, name) in args.paths.iter().zip(names) {

@@ -1,6 +1,6 @@
 //! `segno ls`: a directory of an image.
-use crate::exit::{Outcome, Style};
-use crate::out::{JsonList, stdout};
+use crate::exit::Outcome;
+use crate::out::Elements;
 use crate::path::{on_volume, reason};
 use crate::show;
 use crate::storage::ImageArgs;
@@ -8,7 +8,6 @@ use anyhow::{Context, Result};
 use segno::{DirEntry, FileType, Metadata, Volume};
 use segno_dump::put_name;
 use serde_json::Value;
-use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -43,21 +42,24 @@ struct Item {
 
 pub fn run(args: &Args) -> Outcome {
     let volume = args.of.volume(true)?;
-    let mut out = Printer::new(args);
+    let mut out = Elements::new(args.json);
+    let print = |out: &mut Elements, item: Item| out.push(|| item.json(), || item.text(args.long));
+    let mut code = ExitCode::SUCCESS;
     let start = on_volume(&args.path, volume.metadata(&args.path))?;
     if !start.is_dir() {
-        out.print(&Item::new(&volume, args.path.clone(), start)?)?;
-        return out.finish(ExitCode::SUCCESS);
+        print(&mut out, Item::new(&volume, args.path.clone(), start)?)?;
+        out.finish()?;
+        return Ok(code);
     }
-    let mut code = ExitCode::SUCCESS;
     for entry in names(&volume, args)? {
         match entry.map_err(anyhow::Error::from).and_then(|entry| Item::of(&volume, &entry, &args.path)) {
-            Ok(item) => out.print(&item)?,
+            Ok(item) => print(&mut out, item)?,
             // The rest is listed.
-            Err(e) => code = out.style.report(Err(e)),
+            Err(e) => code = out.style().report(Err(e)),
         }
     }
-    out.finish(code)
+    out.finish()?;
+    Ok(code)
 }
 
 type Names = Box<dyn Iterator<Item = segno::Result<DirEntry>>>;
@@ -96,6 +98,15 @@ impl Item {
         format!("{mode} {:>3} {:>5} {:>5} {size:>12} {time}", a.nlink(), a.uid(), a.gid())
     }
 
+    fn text(&self, long: bool) -> String {
+        let name = show::path(&self.path);
+        if !long {
+            return name + "\n";
+        }
+        let arrow = self.target.as_ref().map(|t| format!(" -> {}", show::path(t))).unwrap_or_default();
+        format!("{} {name}{arrow}\n", self.attributes())
+    }
+
     fn json(&self) -> Value {
         let mut value = show::attr_json(&self.attr);
         if let Some(object) = value.as_object_mut() {
@@ -105,34 +116,5 @@ impl Item {
             }
         }
         value
-    }
-}
-
-struct Printer {
-    long: bool,
-    json: Option<JsonList>,
-    style: Style,
-}
-
-impl Printer {
-    fn new(args: &Args) -> Self {
-        let json = args.json.then(JsonList::default);
-        let style = if args.json { Style::Json } else { Style::Text };
-        Self { long: args.long, json, style }
-    }
-
-    fn print(&mut self, item: &Item) -> Result<()> {
-        if let Some(list) = &mut self.json {
-            return Ok(list.push(&item.json())?);
-        }
-        let attributes = if self.long { format!("{} ", item.attributes()) } else { String::new() };
-        let target = item.target.as_deref().filter(|_| self.long);
-        let arrow = target.map(|t| format!(" -> {}", show::path(t))).unwrap_or_default();
-        Ok(writeln!(stdout(), "{attributes}{}{arrow}", show::path(&item.path))?)
-    }
-
-    fn finish(self, code: ExitCode) -> Outcome {
-        self.json.map(JsonList::finish).transpose()?;
-        Ok(code)
     }
 }

@@ -11,7 +11,7 @@ use segno::{Exclude, OpenOptions, SetMetadata, Special, Time, Volume};
 use segno_format::text;
 use segno_host::{Dirs, Entry, Kind};
 use std::collections::HashMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -54,12 +54,13 @@ pub fn run(args: &Args) -> Outcome {
         );
         return changed(args, |volume| stdin_to(volume, args.force, to));
     }
-    let mut sources = sources.iter().map(|path| Source::of(path, args)).collect::<Result<Vec<_>>>()?;
-    refuse_equal(sources.iter().map(|source| &source.name))?;
     let exclude = args.exclude.chosen();
+    let open = |path: &PathBuf| Source::of(path, args, &exclude);
+    let mut sources = sources.iter().map(open).collect::<Result<Vec<_>>>()?;
+    refuse_equal(sources.iter().map(|source| &source.name))?;
     let mut needed = 0;
     for source in &mut sources {
-        needed += Tree { source, exclude: &exclude }.demand()?;
+        needed += source.demand()?;
     }
     changed(args, |volume| {
         room_for(volume, needed)?;
@@ -80,11 +81,11 @@ pub fn run(args: &Args) -> Outcome {
             volume,
             force: args.force,
             linked: HashMap::new(),
-            tally: Tally::new(),
+            tally: Tally::default(),
             buffer: vec![0; BUFFER],
         };
         for (source, to) in sources.iter_mut().zip(places) {
-            copy.all(&mut Tree { source, exclude: &exclude }, to)?;
+            copy.all(source, to)?;
         }
         Ok(copy.tally)
     })
@@ -118,7 +119,7 @@ fn split(operands: &[PathBuf]) -> Result<(&[PathBuf], &Path)> {
 }
 
 /// A file, or the root of a tree, on the host.
-struct Source {
+struct Source<'a> {
     /// With symbolic links resolved, unless they are stored.
     path: PathBuf,
     root: Entry,
@@ -126,10 +127,12 @@ struct Source {
     dirs: Option<Dirs>,
     /// In a directory of the volume.
     name: PathBuf,
+    /// What of it is not copied.
+    exclude: &'a [Exclude],
 }
 
-impl Source {
-    fn of(given: &Path, args: &Args) -> Result<Self> {
+impl<'a> Source<'a> {
+    fn of(given: &Path, args: &Args, exclude: &'a [Exclude]) -> Result<Self> {
         let failed = || format!("cannot read {}", given.display());
         let itself = Entry::named(given, false).with_context(failed)?;
         let name = name_of(given)?;
@@ -140,7 +143,7 @@ impl Source {
             (given.canonicalize().with_context(dangling)?, Entry::named(given, true).with_context(dangling)?)
         };
         let dirs = (root.kind() == Kind::Directory).then(|| root.dir().map(Dirs::new));
-        Ok(Self { path, dirs: dirs.transpose().with_context(failed)?, root, name })
+        Ok(Self { path, dirs: dirs.transpose().with_context(failed)?, root, name, exclude })
     }
 
     /// The path on the host of a path below the root, for messages.
@@ -164,12 +167,39 @@ impl Source {
         }
     }
 
-    /// Names and kinds in a directory.
-    fn list(&mut self, below: &[Vec<u8>]) -> Result<Vec<(OsString, Kind)>> {
-        match &mut self.dirs {
-            Some(dirs) => Ok(Entry::list(dirs.get(below)?)?),
-            None => Ok(Vec::new()),
+    fn covers(&self, below: &[Vec<u8>]) -> bool {
+        let path = below.join(&b'/');
+        self.exclude.iter().any(|e| e.covers(&path))
+    }
+
+    /// Paths and kinds of the entries of a directory that are copied.
+    fn entries(&mut self, dir: &[Vec<u8>]) -> Result<Vec<(Below, Kind)>> {
+        let Some(dirs) = &mut self.dirs else { return Ok(Vec::new()) };
+        let listed = dirs.get(dir).map_err(io::Error::from).and_then(Entry::list);
+        let listed = listed.with_context(|| format!("reading {}", self.shown(dir).display()))?;
+        let all = listed.into_iter().map(|(name, kind)| (joined(dir, &name), kind));
+        Ok(all.filter(|(path, _)| !self.covers(path)).collect())
+    }
+
+    /// Blocks that it takes on a volume, at most but for unlikely names: data, nodes, attributes, and entries at a third of their room.
+    fn demand(&mut self) -> Result<u64> {
+        let mut blocks = 0;
+        let mut rest = vec![(Below::new(), Kind::Unknown)];
+        while let Some((path, kind)) = rest.pop() {
+            let meta = self.with(&path, kind, |entry| Ok(entry.meta().clone()));
+            let meta = meta.with_context(|| format!("reading {}", self.shown(&path).display()))?;
+            let data =
+                if meta.is_file() { meta.len().min((meta.blocks() + 8) * 512).div_ceil(BLOCK) } else { 1 };
+            blocks += data + data / 500 + 2;
+            if meta.is_dir() {
+                let entries = self.entries(&path)?;
+                let bytes =
+                    entries.iter().filter_map(|(path, _)| path.last()).map(|n| 1 + n.len() as u64 / 8);
+                blocks += bytes.sum::<u64>() / 70 + 1;
+                rest.extend(entries);
+            }
         }
+        Ok(blocks)
     }
 }
 
@@ -202,7 +232,7 @@ fn stdin_to(volume: &Volume, force: bool, path: &Path) -> Result<Tally> {
     ensure!(found.is_none() || force, "{to} exists already on the volume; overwrite it with -f");
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".segno-put");
-    let mut tally = Tally::new();
+    let mut tally = Tally::default();
     let options = OpenOptions::new().write(true).create_new(true).mode(0o644);
     let mut copy = reason(volume.open_file_with(&temporary, &options))?;
     let (mut input, mut buffer) = (io::stdin().lock(), vec![0; BUFFER]);
@@ -229,48 +259,6 @@ fn stdin_to(volume: &Volume, force: bool, path: &Path) -> Result<Tally> {
 
 /// Names below the root of a source.
 type Below = Vec<Vec<u8>>;
-
-/// What is copied.
-struct Tree<'a> {
-    source: &'a mut Source,
-    exclude: &'a [Exclude],
-}
-
-impl Tree<'_> {
-    fn covers(&self, below: &[Vec<u8>]) -> bool {
-        let path = below.join(&b'/');
-        self.exclude.iter().any(|e| e.covers(&path))
-    }
-
-    /// Paths and kinds of the entries of a directory that are copied.
-    fn entries(&mut self, dir: &[Vec<u8>]) -> Result<Vec<(Below, Kind)>> {
-        let listed = self.source.list(dir);
-        let listed = listed.with_context(|| format!("reading {}", self.source.shown(dir).display()))?;
-        let all = listed.into_iter().map(|(name, kind)| (joined(dir, &name), kind));
-        Ok(all.filter(|(path, _)| !self.covers(path)).collect())
-    }
-
-    /// Blocks that it takes on a volume, at most but for unlikely names: data, nodes, attributes, and entries at a third of their room.
-    fn demand(&mut self) -> Result<u64> {
-        let mut blocks = 0;
-        let mut rest = vec![(Below::new(), Kind::Unknown)];
-        while let Some((path, kind)) = rest.pop() {
-            let meta = self.source.with(&path, kind, |entry| Ok(entry.meta().clone()));
-            let meta = meta.with_context(|| format!("reading {}", self.source.shown(&path).display()))?;
-            let data =
-                if meta.is_file() { meta.len().min((meta.blocks() + 8) * 512).div_ceil(BLOCK) } else { 1 };
-            blocks += data + data / 500 + 2;
-            if meta.is_dir() {
-                let entries = self.entries(&path)?;
-                let bytes =
-                    entries.iter().filter_map(|(path, _)| path.last()).map(|n| 1 + n.len() as u64 / 8);
-                blocks += bytes.sum::<u64>() / 70 + 1;
-                rest.extend(entries);
-            }
-        }
-        Ok(blocks)
-    }
-}
 
 /// Its name in a directory of the volume. A symbolic link gives its own name; `.` and `..` have none.
 fn name_of(source: &Path) -> Result<PathBuf> {
@@ -302,20 +290,20 @@ struct Copy<'a> {
 }
 
 impl Copy<'_> {
-    fn all(&mut self, tree: &mut Tree<'_>, to: PathBuf) -> Result<()> {
+    fn all(&mut self, source: &mut Source<'_>, to: PathBuf) -> Result<()> {
         let mut steps = vec![Step::Make { from: Below::new(), kind: Kind::Unknown, to }];
         while let Some(step) = steps.pop() {
             match step {
                 Step::Make { from, kind, to } => {
-                    let made = tree.source.with(&from, kind, |entry| {
+                    let made = source.with(&from, kind, |entry| {
                         self.one(entry, &to)?;
                         Ok(entry.kind())
                     });
-                    let shown = tree.source.shown(&from);
+                    let shown = source.shown(&from);
                     let kind = made.with_context(|| format!("copying {}", shown.display()))?;
                     self.tally.add_file(&shown);
                     if kind == Kind::Directory {
-                        let entries = tree.entries(&from)?;
+                        let entries = source.entries(&from)?;
                         steps.push(Step::Finish { from, to: to.clone() });
                         let name = |path: &Below| path.last().map(|n| to.join(OsStr::from_bytes(n)));
                         steps.extend(
@@ -326,8 +314,8 @@ impl Copy<'_> {
                     }
                 }
                 Step::Finish { from, to } => {
-                    let done = tree.source.with(&from, Kind::Directory, |entry| self.attributes(entry, &to));
-                    let shown = || tree.source.shown(&from);
+                    let done = source.with(&from, Kind::Directory, |entry| self.attributes(entry, &to));
+                    let shown = || source.shown(&from);
                     done.with_context(|| format!("attributes of {}", shown().display()))?;
                 }
             }

@@ -149,7 +149,7 @@ fn copy(
     let (nodes, foreign) = (found.nodes.len(), found.foreign);
     let volume = Volume::find(device, found, false);
     let tree = Tree::build(&volume);
-    let mut progress = Progress::new();
+    let mut progress = Progress::default();
     let verdicts = Verdicts::of(&volume, &tree, &mut |done, total| {
         progress.show(|| format!("judging file {done} of {total}"));
     });
@@ -187,12 +187,7 @@ fn copy(
         (None, None) => plan.entries().try_for_each(|e| listing.add(&plan.item(e), false))?,
     }
     drop(progress);
-    let mut more = about(&plan);
-    if let Some(object) = more.as_object_mut() {
-        object.insert("nodes".into(), json!(nodes));
-        object.insert("foreign_nodes".into(), json!(foreign));
-        object.insert("left_out".into(), json!(left_out));
-    }
+    let more = about(&plan, (nodes, foreign), &left_out);
     if !args.json {
         preserve::note(&left_out);
         eprintln!("segno: {}", words(&volume, &tree));
@@ -201,7 +196,7 @@ fn copy(
 }
 
 /// What was left of the volume.
-fn about(plan: &Plan<'_, '_>) -> Value {
+fn about(plan: &Plan<'_, '_>, (nodes, foreign): (usize, usize), left_out: &LeftOut) -> Value {
     let Plan { volume, tree, .. } = plan;
     json!({
         "base_block": volume.reader.base(),
@@ -213,6 +208,9 @@ fn about(plan: &Plan<'_, '_>) -> Value {
         "unreadable_blocks": volume.bad.count(),
         "deleted_inodes": tree.deleted.len(),
         "names_without_inode": plan.lost().map(|path| text::field(&path).0).collect::<Vec<_>>(),
+        "nodes": nodes,
+        "foreign_nodes": foreign,
+        "left_out": left_out,
     })
 }
 

@@ -154,7 +154,7 @@ fn export(device: &StoreDevice, url: &Path, image: &Path, gaps: &mut Gaps) -> Re
     let bytes = device.block_count() * BLOCK_SIZE as u64;
     let new = NewFile::create_new(image, copy_mode([url]))?;
     let target = new.device(bytes)?;
-    let mut progress = Progress::new();
+    let mut progress = Progress::default();
     for zone in device.zones()? {
         let end = if zone.kind == ZoneKind::Sequential { zone.pointer } else { zone.start + zone.blocks };
         copy(device, zone.start, end, &target, false, gaps)?;
@@ -267,7 +267,7 @@ fn import(url: &Path, image: &Path, devices: &DeviceOption, force: bool, setting
         "{} has other zones than a volume on an object store; only what `segno store export` made can be imported",
         image.display()
     );
-    let mut progress = Progress::new();
+    let mut progress = Progress::default();
     for zone in zones {
         let end = zone.start + zone.blocks;
         if zone.kind == ZoneKind::Conventional {

@@ -131,7 +131,7 @@ fn deleted(args: &Args, device: &dyn BlockDevice, found: Found, stop: &AtomicBoo
     undelete::require(&volume)?;
     let tree = Tree::build(&volume);
     let dead = undelete::deleted(&volume, &tree);
-    let mut progress = Progress::new();
+    let mut progress = Progress::default();
     let proof = Proof::of(&volume, &dead, &mut |done, total| {
         progress.show(|| format!("comparing node {done} of {total}"));
     });

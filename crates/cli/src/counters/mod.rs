@@ -7,7 +7,6 @@ mod table;
 use crate::image;
 use anyhow::{Context, Result};
 pub use moment::Moment;
-use rustix::fs::getxattr;
 use segno_fuse::STATS_XATTR;
 pub use slow::Slow;
 use std::path::Path;
@@ -104,10 +103,8 @@ impl Counter {
 
 /// The counters of the mount that has this file, in the server's order, and its slowest requests.
 pub fn read(path: &Path) -> Result<(Vec<Reading>, Vec<Slow>)> {
-    let mut buffer = vec![0; 65_536];
     let failed = || format!("cannot read the counters of {}", path.display());
-    let n = getxattr(path, STATS_XATTR, &mut buffer).map_err(|e| image::unanswered(e, path, failed))?;
-    parse(buffer.get(..n).unwrap_or_default())
+    parse(&image::answer(path, STATS_XATTR).map_err(|e| image::unanswered(e, path, failed))?)
 }
 
 fn parse(text: &[u8]) -> Result<(Vec<Reading>, Vec<Slow>)> {

@@ -1,6 +1,6 @@
 //! The process that serves a mount. On an object store nothing local is locked, so its end shows that the volume is closed.
+use crate::image;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::getxattr;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use segno_fuse::SERVER_XATTR;
 use std::os::fd::OwnedFd;
@@ -15,9 +15,7 @@ pub struct ServerProcess {
 impl ServerProcess {
     /// The server of a mount; `None` if it does not respond or is in another PID namespace.
     pub fn of(dir: &Path) -> Option<Self> {
-        let mut buffer = [0; 128];
-        let n = getxattr(dir, SERVER_XATTR, &mut buffer).ok()?;
-        let said = std::str::from_utf8(buffer.get(..n)?).ok()?;
+        let said = String::from_utf8(image::answer(dir, SERVER_XATTR).ok()?).ok()?;
         let (pid, namespace) = said.split_once(' ')?;
         if std::fs::read_link("/proc/self/ns/pid").ok()?.as_os_str() != namespace {
             return None;

@@ -5,6 +5,10 @@ use segno_format::BLOCKS_PER_SEG;
 /// Steps of lightness, the last for full segments.
 pub const LEVELS: u8 = 8;
 
+/// Distance of the squares of a picture, and their side, in pixels.
+pub const PITCH: usize = 8;
+pub const SIDE: usize = 7;
+
 /// One or more neighbouring segments, as one square.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {

@@ -1,10 +1,7 @@
 //! A map as PNG, on white.
-use super::grid::{Cell, Grid, opacity};
+use super::grid::{Cell, Grid, PITCH, SIDE, opacity};
 use anyhow::Result;
 
-/// Distance of squares, and their side, in pixels.
-const PITCH: usize = 8;
-const SIDE: usize = 7;
 const OUTLINE: [u8; 3] = [0x20, 0x20, 0x20];
 
 /// The file.

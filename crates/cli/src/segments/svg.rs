@@ -1,11 +1,7 @@
 //! A map as SVG: a path for each colour and lightness, so that large volumes stay small files.
 use super::Content;
-use super::grid::{Cell, Grid, LEVELS, opacity};
+use super::grid::{Cell, Grid, LEVELS, PITCH, SIDE, opacity};
 use std::fmt::Write;
-
-/// Distance of squares, and their side.
-const PITCH: usize = 8;
-const SIDE: usize = 7;
 
 /// The `<svg>` element without a size of its own; colours fit light and dark pages.
 pub fn element(grid: &Grid) -> String {

@@ -28,7 +28,7 @@ impl Feedback {
     pub fn new(fd: Option<i32>, image: String) -> Self {
         let open = |fd: i32| File::options().write(true).open(path(fd)).ok();
         let fd = fd.filter(|&fd| fd > 0).and_then(open).map(|file| (file, image));
-        Self { line: Progress::new(), fd, last: None, pass: None }
+        Self { line: Progress::default(), fd, last: None, pass: None }
     }
 
     pub fn show(&mut self, step: Step) {

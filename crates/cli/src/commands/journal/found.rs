@@ -18,14 +18,8 @@ pub struct Found {
     /// The last mount had an external journal.
     pub external: bool,
     pub area: Area,
-    pub place: Place,
-}
-
-pub enum Place {
-    /// After the end of the volume.
-    Gap,
-    /// In a file or device of its own.
-    External(PathBuf),
+    /// Its file or device; `None` after the end of the volume.
+    pub file: Option<PathBuf>,
 }
 
 impl Found {
@@ -34,10 +28,8 @@ impl Found {
         let options = OpenOptions { read_only, direct: false };
         let (images, journal) = (of.devices(), &of.storage.journal);
         let device = image::open(&images, options)?;
-        let (area, place) = match (journal.open(&images, options)?, &journal.journal) {
-            (Some(file), Some(path)) => (Area::whole(file), Place::External(path.clone())),
-            _ => (gap(&device)?, Place::Gap),
-        };
+        let file = journal.open(&images, options)?;
+        let area = file.map_or_else(|| gap(&device), |file| Ok(Area::whole(file)))?;
         let sb = inspect::superblock(&*device)?;
         if read_only {
             image::note_unsupported(&*device);
@@ -46,7 +38,7 @@ impl Found {
         }
         let pack = inspect::checkpoint(&*device, &sb)?;
         let (checkpoint, external) = (pack.journaled(&sb), pack.external_journal);
-        Ok(Self { device, checkpoint, guarded: sb.guarded, external, area, place })
+        Ok(Self { device, checkpoint, guarded: sb.guarded, external, area, file: journal.journal.clone() })
     }
 
     /// The journal's own description; `None` without a journal.
@@ -69,11 +61,11 @@ impl Found {
 
     /// The place of the journal, for messages.
     pub fn describe(&self) -> String {
-        match &self.place {
-            Place::Gap => {
+        match &self.file {
+            None => {
                 format!("after the end of the volume, at byte {}", self.area.start() * BLOCK_SIZE as u64)
             }
-            Place::External(path) => format!("in {}", path.display()),
+            Some(path) => format!("in {}", path.display()),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `segno journal info`.
 use super::Target;
-use super::found::{Found, Place};
+use super::found::Found;
 use crate::out::stdout;
 use crate::size;
 use anyhow::Result;
@@ -72,8 +72,8 @@ fn report(found: &Found, about: Option<About>, state: Option<&Opened>, waiting: 
         Some(Opened::Usable(replay)) => ("usable", None, Some(replay)),
     };
     json!({
-        "place": match &found.place { Place::Gap => "gap", Place::External(_) => "file" },
-        "path": match &found.place { Place::Gap => None, Place::External(path) => Some(path.display().to_string()) },
+        "place": if found.file.is_some() { "file" } else { "gap" },
+        "path": found.file.as_ref().map(|path| path.display().to_string()),
         "start": found.area.start() * block,
         "bytes": found.area.blocks() * block,
         "state": state_name,
@@ -118,7 +118,7 @@ fn print(
             "guard         Linux mounts the volume read-only until its journal was replayed or discarded"
         )?;
     }
-    if found.external && matches!(found.place, Place::Gap) {
+    if found.external && found.file.is_none() {
         writeln!(out, "external      {}", segno_engine::Error::JournalNotNamed)?;
     }
     let (Some(about), Some(state)) = (about, state) else {

@@ -1,6 +1,6 @@
 //! `segno journal replay`.
 use super::Target;
-use super::found::{Found, Place};
+use super::found::Found;
 use super::info::Waiting;
 use crate::out::stdout;
 use crate::{image, size};
@@ -47,10 +47,8 @@ pub fn run(args: &Target) -> Result<()> {
 
 /// A mount recovers; the unmount leaves volume and journal clean.
 fn recover(args: &Target, found: &Found) -> Result<()> {
-    let journal = match &found.place {
-        Place::Gap => JournalMode::Auto,
-        Place::External(_) => JournalMode::External(found.area.clone()),
-    };
+    let external = found.file.is_some().then(|| JournalMode::External(found.area.clone()));
+    let journal = external.unwrap_or(JournalMode::Auto);
     let options =
         MountOptions { journal, background: false, observer: image::observer(), ..MountOptions::default() };
     let volume =

@@ -122,44 +122,41 @@ impl Family {
         Self { name, kind, help: shared.map_or(&*counter.help, |(_, help)| help), samples }
     }
 
+    /// A family that no row of the table describes.
+    fn gauge(name: &'static str, help: &'static str, samples: impl Iterator<Item = (String, f64)>) -> Self {
+        let samples = samples.map(|(labels, value)| Sample { suffix: "", labels, value }).collect();
+        Self { name, kind: Type::Gauge, help, samples }
+    }
+
     fn build() -> Self {
-        let labels = format!("version=\"{}\"", crate::command_line::VERSION);
-        let samples = vec![Sample { suffix: "", labels, value: 1.0 }];
-        Self { name: "segno_build_info", kind: Type::Gauge, help: "Version of the exporter", samples }
+        let version = (label("version", crate::command_line::VERSION), 1.0);
+        Self::gauge("segno_build_info", "Version of the exporter", [version].into_iter())
     }
 
     /// By operation: with inodes as labels a collector would keep a series for each file.
     fn slowest(sources: &[Source]) -> Option<Self> {
-        let mut samples = Vec::new();
-        for source in sources {
-            let mut longest: BTreeMap<&str, u64> = BTreeMap::new();
-            for s in &source.slowest {
-                let ns = longest.entry(&s.op).or_default();
-                *ns = s.ns.max(*ns);
-            }
-            samples.extend(longest.into_iter().map(|(op, ns)| Sample {
-                suffix: "",
-                labels: format!("volume=\"{}\",operation=\"{}\"", escape(&source.volume), escape(op)),
-                value: ns as f64 * 1e-9,
-            }));
+        let mut longest: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+        for (source, s) in sources.iter().flat_map(|source| source.slowest.iter().map(move |s| (source, s))) {
+            let ns = longest.entry((&source.volume, &s.op)).or_default();
+            *ns = s.ns.max(*ns);
         }
+        let samples = longest.into_iter().map(|((volume, op), ns)| {
+            (format!("{},{}", label("volume", volume), label("operation", op)), ns as f64 * 1e-9)
+        });
         let help = "Slowest requests of the last minute: the longest time by operation";
-        let name = "segno_slowest_request_seconds";
-        (!samples.is_empty()).then_some(Self { name, kind: Type::Gauge, help, samples })
+        (samples.len() > 0).then(|| Self::gauge("segno_slowest_request_seconds", help, samples))
     }
 
     fn info(sources: &[Source]) -> Self {
-        let labels = |s: &Source| {
-            format!(
-                "volume=\"{}\",image=\"{}\",dir=\"{}\"",
-                escape(&s.volume),
-                escape(&s.image),
-                escape(&s.dir)
-            )
-        };
-        let samples = sources.iter().map(|s| Sample { suffix: "", labels: labels(s), value: 1.0 }).collect();
-        Self { name: "segno_mount_info", kind: Type::Gauge, help: "Image and directory of a mount", samples }
+        let labels =
+            |s: &Source| [label("volume", &s.volume), label("image", &s.image), label("dir", &s.dir)];
+        let samples = sources.iter().map(|s| (labels(s).join(","), 1.0));
+        Self::gauge("segno_mount_info", "Image and directory of a mount", samples)
     }
+}
+
+fn label(name: &str, value: &str) -> String {
+    format!("{name}=\"{}\"", escape(value))
 }
 
 /// Name of the family, and the suffix of its samples.
@@ -176,8 +173,8 @@ fn samples(source: &Source, counter: &'static Counter) -> Vec<Sample> {
     let (_, suffix) = split(&counter.family);
     let one = |(r, rest): (&Reading, &String)| {
         let own = counter.labels.split(',').filter_map(|label| label.split_once('='));
-        let own = own.map(|(name, value)| format!(",{name}=\"{}\"", value.replace("{}", &escape(rest))));
-        let labels = format!("volume=\"{}\"{}", escape(&source.volume), own.collect::<String>());
+        let own = own.map(|(name, value)| format!(",{}", label(name, &value.replace("{}", rest))));
+        let labels = label("volume", &source.volume) + &own.collect::<String>();
         Sample { suffix, labels, value: r.value as f64 * counter.scale() }
     };
     of_row.map(one).collect()

@@ -56,12 +56,12 @@ pub fn of(state: &State<'_>) -> Vec<Finding> {
     all
 }
 
-fn serious(fact: impl Into<String>, advice: impl Into<String>) -> Finding {
-    Finding { level: Level::Serious, fact: fact.into(), advice: advice.into() }
+fn serious(applies: bool, fact: impl Into<String>, advice: impl Into<String>) -> Option<Finding> {
+    applies.then(|| Finding { level: Level::Serious, fact: fact.into(), advice: advice.into() })
 }
 
-fn advice(fact: impl Into<String>, advice: impl Into<String>) -> Finding {
-    Finding { level: Level::Advice, fact: fact.into(), advice: advice.into() }
+fn advice(applies: bool, fact: impl Into<String>, advice: impl Into<String>) -> Option<Finding> {
+    applies.then(|| Finding { level: Level::Advice, fact: fact.into(), advice: advice.into() })
 }
 
 /// What is recorded or seen on the volume itself.
@@ -71,126 +71,123 @@ fn damage(state: &State<'_>) -> Vec<Finding> {
         Some(_) => format!("Unmount it with `segno umount {name}`, then run `segno check` on the image"),
         None => format!("Run `segno check {name}`, which changes nothing; `segno check -y {name}` repairs"),
     };
-    let mut all = Vec::new();
     let stops: Vec<String> = raw.stops().iter().map(|(why, n)| format!("{why} ({n} times)")).collect();
-    if !stops.is_empty() {
-        all.push(serious(format!("The volume has stopped: {}", stops.join(", ")), &check));
-    }
     let seen: Vec<String> = raw.damage().iter().map(ToString::to_string).collect();
-    if !seen.is_empty() {
-        all.push(serious(format!("Damage was seen while it was mounted: {}", seen.join(", ")), &check));
-    }
     let damaged = state.segments.all.iter().filter(|s| s.content == Content::Damaged).count();
-    if damaged > 0 {
-        all.push(serious(format!("The segment table is damaged for {damaged} segments"), &check));
-    }
-    if state.counters.is_none() && !state.segments.checkpoint.flags().contains(CpFlags::UMOUNT) {
-        all.push(advice(
+    let is_clean = state.segments.checkpoint.flags().contains(CpFlags::UMOUNT);
+    let all = [
+        serious(!stops.is_empty(), format!("The volume has stopped: {}", stops.join(", ")), &check),
+        serious(
+            !seen.is_empty(),
+            format!("Damage was seen while it was mounted: {}", seen.join(", ")),
+            &check,
+        ),
+        serious(damaged > 0, format!("The segment table is damaged for {damaged} segments"), &check),
+        advice(
+            state.counters.is_none() && !is_clean,
             "The volume was not unmounted cleanly",
             "Mount it: what fsync wrote after the last checkpoint is recovered then",
-        ));
-    }
-    all
+        ),
+    ];
+    all.into_iter().flatten().collect()
 }
 
 fn space(state: &State<'_>) -> Vec<Finding> {
     let Segments { superblock: sb, checkpoint: cp, .. } = state.segments;
-    let mut all = Vec::new();
     if sb.features.contains(Features::RO) {
-        return all;
+        return Vec::new();
     }
     let percent = Usage::of(sb, cp).percent();
-    if percent >= NEARLY_FULL_PERCENT {
-        all.push(serious(
+    let (used, sparse) = state.segments.scattered();
+    let clean = match state.counters {
+        Some(_) => format!("Clean while the mount is idle: `segno ctl {} gc=now`", state.name),
+        None => "Mount it and clean while it is idle: `segno ctl DIR gc=now`".to_owned(),
+    };
+    let nodes = cp.valid_node_count.get();
+    let all = [
+        serious(
+            percent >= NEARLY_FULL_PERCENT,
             format!("{percent} % of the space for files is in use"),
             "Remove files, or copy them to a larger volume: `segno mkfs --size SIZE NEW`, then `segno put NEW FILES`. The \
              fuller a volume, the more blocks cleaning moves for each section it frees",
-        ));
-    }
-    let (used, sparse) = state.segments.scattered();
-    if used >= SCATTERED_LEAST && sparse.saturating_mul(100) >= used.saturating_mul(SCATTERED_PERCENT) {
-        let clean = match state.counters {
-            Some(_) => format!("Clean while the mount is idle: `segno ctl {} gc=now`", state.name),
-            None => "Mount it and clean while it is idle: `segno ctl DIR gc=now`".to_owned(),
-        };
-        all.push(advice(
+        ),
+        advice(
+            used >= SCATTERED_LEAST && sparse.saturating_mul(100) >= used.saturating_mul(SCATTERED_PERCENT),
             format!("{sparse} of {used} segments in use are less than half full, so free space is scattered"),
             clean,
-        ));
-    }
-    let guard = guarded(sb, cp);
-    if !guard.covers(cp.valid_node_count.get().into()) {
-        all.push(advice(
+        ),
+        advice(
+            !guarded(sb, cp).covers(nodes.into()),
             format!(
-                "The volume has {} nodes, more than its reserve guards: overwrites may fail when it is full",
-                cp.valid_node_count.get()
+                "The volume has {nodes} nodes, more than its reserve guards: overwrites may fail when it is full"
             ),
             "Keep some space free; a new volume gets a larger reserve without the options -o and -Z of mkfs",
-        ));
-    }
-    all
+        ),
+    ];
+    all.into_iter().flatten().collect()
 }
 
 /// States of a mount that need somebody.
 fn broken(dir: &str, counters: &[Reading]) -> Vec<Finding> {
     let on = |name| counters::value(counters, name) != 0;
-    let mut all = Vec::new();
-    if on("stopped") {
-        all.push(serious(
+    let all = [
+        serious(
+            on("stopped"),
             "The mount has stopped after an error and accepts no changes",
-            format!("Read the messages of the server, then `segno umount {dir}` and run `segno check` on the image"),
-        ));
-    }
-    if on("journal_failed") {
-        all.push(serious(
+            format!(
+                "Read the messages of the server, then `segno umount {dir}` and run `segno check` on the image"
+            ),
+        ),
+        serious(
+            on("journal_failed"),
             "The journal could not be written and is out of use",
             "Examine its device; the volume itself goes on with checkpoints. A new mount tries the journal again",
-        ));
-    }
-    if on("quota_needs_check") {
-        all.push(advice(
+        ),
+        advice(
+            on("quota_needs_check"),
             "The usage of users, groups or projects is not exact",
             format!("The next mount recounts it: `segno umount {dir}`, then mount it again"),
-        ));
-    }
-    all
+        ),
+    ];
+    all.into_iter().flatten().collect()
 }
 
 /// What makes a mount slower than it could be.
 fn speed(dir: &str, counters: &[Reading]) -> Vec<Finding> {
     let value = |name| counters::value(counters, name);
-    let mut all = Vec::new();
     let (fsyncs, took) = (value("fsyncs"), value("fsync_checkpoints"));
     let often = took.saturating_mul(100) >= fsyncs.saturating_mul(CHECKPOINTS_PERCENT);
-    if took >= EVENTS_LEAST && often && value("journal_commits") == 0 {
-        all.push(advice(
+    let (pauses, seconds) = (value("throttle_pauses"), value("throttle_ns") / 1_000_000_000);
+    let stalls = value("gc_stalls");
+    let waf = counters::write_amplification(counters).unwrap_or_default();
+    let all = [
+        advice(
+            took >= EVENTS_LEAST && often && value("journal_commits") == 0,
             format!("{took} of {fsyncs} fsyncs took a checkpoint, and there is no metadata journal"),
             "Make new volumes with `segno mkfs --journal 64M` and mount them with -o journal=auto; an existing one can use \
              a journal in a separate file",
-        ));
-    }
-    let pauses = value("throttle_pauses");
-    if pauses >= EVENTS_LEAST {
-        let seconds = value("throttle_ns") / 1_000_000_000;
-        all.push(advice(
-            format!("Writers were delayed {pauses} times, {seconds} s in all: the device is slower than they are"),
+        ),
+        advice(
+            pauses >= EVENTS_LEAST,
+            format!(
+                "Writers were delayed {pauses} times, {seconds} s in all: the device is slower than they are"
+            ),
             "Mount with a larger cache (-o cache=SIZE) if the writes come in bursts; otherwise the device is the limit",
-        ));
-    }
-    let stalls = value("gc_stalls");
-    if stalls >= EVENTS_LEAST {
-        all.push(advice(
+        ),
+        advice(
+            stalls >= EVENTS_LEAST,
             format!("{stalls} operations waited for cleaning"),
             format!("Free some space, or clean ahead while the mount is idle: `segno ctl {dir} gc=now`"),
-        ));
-    }
-    if let Some(waf) = counters::write_amplification(counters).filter(|waf| *waf >= AMPLIFIED) {
-        all.push(advice(
+        ),
+        advice(
+            waf >= AMPLIFIED,
             format!("Each byte that programs wrote was written {waf:.1} times"),
-            format!("`segno stats --explain {dir}` tells by what: nodes (small fsyncs), metadata (checkpoints) or cleaning"),
-        ));
-    }
-    all
+            format!(
+                "`segno stats --explain {dir}` tells by what: nodes (small fsyncs), metadata (checkpoints) or cleaning"
+            ),
+        ),
+    ];
+    all.into_iter().flatten().collect()
 }
 
 #[cfg(test)]
