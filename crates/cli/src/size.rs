@@ -3,16 +3,12 @@
 /// Reads a number with an optional K, M, G or T (powers of 1024, as in f2fs-tools and dd).
 pub fn parse(text: &str) -> Result<u64, String> {
     let unit = text.trim_end_matches(['B', 'b']).trim_end_matches('i');
-    let (digits, shift) = match unit.char_indices().last().map(|(at, c)| (at, c.to_ascii_uppercase())) {
-        Some((at, 'K')) => (unit.get(..at), 10),
-        Some((at, 'M')) => (unit.get(..at), 20),
-        Some((at, 'G')) => (unit.get(..at), 30),
-        Some((at, 'T')) => (unit.get(..at), 40),
-        _ => (Some(unit), 0),
-    };
-    digits
-        .and_then(|d| d.parse::<u64>().ok())
-        .and_then(|n| n.checked_mul(1 << shift))
+    let last = unit.char_indices().last();
+    let power = last.and_then(|(at, c)| Some((at, "KMGT".find(c.to_ascii_uppercase())? + 1)));
+    let (digits, power) = power.unwrap_or((unit.len(), 0));
+    unit.get(..digits)
+        .and_then(|digits| digits.parse::<u64>().ok())
+        .and_then(|n| n.checked_mul(1 << (10 * power)))
         .ok_or_else(|| format!("{text:?} is not a size; examples: 4G, 256M, 65536"))
 }
 

@@ -31,7 +31,7 @@ pub struct Args {
     force: bool,
     /// Size of the image, or auto: the smallest volume that holds the tree
     #[arg(long, value_name = "SIZE|auto", default_value = "auto", value_parser = chosen_size)]
-    size: Chosen,
+    size: Size,
     /// Space to leave free with --size auto: bytes, or percent of the space that the tree takes
     #[arg(long, value_name = "SIZE|N%", default_value = "0", value_parser = headroom)]
     headroom: Headroom,
@@ -131,13 +131,6 @@ impl MetadataArgs {
     }
 }
 
-/// Value of --size.
-#[derive(Clone, Copy)]
-enum Chosen {
-    Auto,
-    Bytes(u64),
-}
-
 pub fn run(args: &Args) -> Result<()> {
     let source = Source::of_path(&args.source)?;
     let options = options(args, &source)?;
@@ -192,8 +185,8 @@ fn options(args: &Args, source: &Source) -> Result<BuildOptions> {
         latest: source_date_epoch()?,
         volume,
         size: match args.size {
-            Chosen::Auto => Size::Auto(args.headroom),
-            Chosen::Bytes(bytes) => Size::Bytes(bytes),
+            Size::Auto(_) => Size::Auto(args.headroom),
+            bytes => bytes,
         },
         owner: args.owner.unwrap_or(if keep { Owner::Keep } else { Owner::All(0, 0) }),
         exclude: paths.chain(args.exclude_regex.iter().cloned()).collect(),
@@ -250,8 +243,9 @@ fn print(image: &Path, report: &Report, as_json: bool) -> Result<()> {
     Ok(out::report(as_json, &json, words)?)
 }
 
-fn chosen_size(text: &str) -> Result<Chosen, String> {
-    if text == "auto" { Ok(Chosen::Auto) } else { size::parse(text).map(Chosen::Bytes) }
+/// Without headroom, which is an option of its own.
+fn chosen_size(text: &str) -> Result<Size, String> {
+    if text == "auto" { Ok(Size::Auto(Headroom::Bytes(0))) } else { size::parse(text).map(Size::Bytes) }
 }
 
 fn headroom(text: &str) -> Result<Headroom, String> {

@@ -78,10 +78,7 @@ pub fn run(args: &Args) -> Result<()> {
         }
     }
     for word in &args.settings {
-        let (name, value) = match word.split_once('=') {
-            Some((name, value)) => (name, Some(value)),
-            None => (word.as_str(), None),
-        };
+        let (name, value) = word.split_once('=').map_or((&**word, None), |(n, v)| (n, Some(v)));
         let Some(Setting { attribute, .. }) = SETTINGS.iter().find(|s| s.name == name) else {
             bail!("there is no setting {name}; `segno ctl --help` lists them");
         };
