@@ -8,17 +8,69 @@
 //!
 //! * Folding comes before ordering. U+0345 becomes the letter iota, which is no mark, and marks after it stay there.
 //! * A dropped character still separates the marks on its two sides.
-//! * Unassigned characters and noncharacters stay as they are.
+//! * Unassigned characters and noncharacters stay as they are, also those that a newer version assigns.
 //! * The bytes 80 to BF count as part of the character before them, whether that is complete or not, so `N\xB05`
 //!   folds to `n\xB05`. In a run of marks they come out once up front, and again with each combining class.
 //!   Any other error in the encoding makes the name unfoldable.
 
-mod tables;
 #[cfg(test)]
 mod tests;
 
+use caseless::Caseless;
 use segno_format::{folded_name_hash, name_hash};
-use tables::{COMBINING_CLASSES, IGNORABLE, MAPPINGS};
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::canonical_combining_class;
+
+/// Ranges (both ends included) of characters that fold to nothing; sorted.
+const IGNORABLE: &[(char, char)] = &[
+    ('\u{ad}', '\u{ad}'),
+    ('\u{34f}', '\u{34f}'),
+    ('\u{61c}', '\u{61c}'),
+    ('\u{115f}', '\u{1160}'),
+    ('\u{17b4}', '\u{17b5}'),
+    ('\u{180b}', '\u{180e}'),
+    ('\u{200b}', '\u{200f}'),
+    ('\u{202a}', '\u{202e}'),
+    ('\u{2060}', '\u{206f}'),
+    ('\u{3164}', '\u{3164}'),
+    ('\u{fe00}', '\u{fe0f}'),
+    ('\u{feff}', '\u{feff}'),
+    ('\u{ffa0}', '\u{ffa0}'),
+    ('\u{fff0}', '\u{fff8}'),
+    ('\u{1bca0}', '\u{1bca3}'),
+    ('\u{1d173}', '\u{1d17a}'),
+    ('\u{e0000}', '\u{e0fff}'),
+];
+
+/// Ranges of characters that stay as they are and are no marks in Unicode 12.1, but not all of them in the version of the
+/// libraries; sorted.
+const NEWER: &[(char, char)] = &[
+    ('\u{5c8}', '\u{5c9}'),
+    ('\u{897}', '\u{8d2}'),
+    ('\u{c3c}', '\u{c3c}'),
+    ('\u{1715}', '\u{1715}'),
+    ('\u{1abf}', '\u{1af0}'),
+    ('\u{1c89}', '\u{1c89}'),
+    ('\u{1dfa}', '\u{1dfa}'),
+    ('\u{2c2f}', '\u{2c2f}'),
+    ('\u{a7c0}', '\u{a7c0}'),
+    ('\u{a7c7}', '\u{a7f5}'),
+    ('\u{a82c}', '\u{a82c}'),
+    ('\u{10570}', '\u{105e4}'),
+    ('\u{10d50}', '\u{10eff}'),
+    ('\u{10f82}', '\u{10f85}'),
+    ('\u{11070}', '\u{11070}'),
+    ('\u{11383}', '\u{113d0}'),
+    ('\u{11938}', '\u{11943}'),
+    ('\u{11f41}', '\u{1612f}'),
+    ('\u{16d68}', '\u{16d6a}'),
+    ('\u{16ff0}', '\u{16ff1}'),
+    ('\u{1d127}', '\u{1d128}'),
+    ('\u{1d250}', '\u{1d281}'),
+    ('\u{1e08f}', '\u{1e08f}'),
+    ('\u{1e2ae}', '\u{1e2ae}'),
+    ('\u{1e4ec}', '\u{1e6f5}'),
+];
 
 /// Longest folded name; the kernel folds into 255 bytes that include a terminating NUL.
 const FOLDED_LEN_MAX: usize = 254;
@@ -96,31 +148,26 @@ impl Folder<'_> {
             return Err(CasefoldError::NotUtf8);
         }
         if c.is_ascii() {
-            return self.folded(c.to_ascii_lowercase());
+            return self.no_mark(c.to_ascii_lowercase());
         }
-        if let Some(jamo) = hangul_jamo(c) {
-            return jamo.into_iter().flatten().try_for_each(|c| self.folded(c));
-        }
-        if in_ranges(IGNORABLE, c, |&(first, last)| (first, last)).is_some() {
+        if is_in(IGNORABLE, c) {
             return self.end_marks();
         }
-        match MAPPINGS.binary_search_by_key(&c, |&(from, _)| from).ok().and_then(|at| MAPPINGS.get(at)) {
-            Some((_, to)) => to.chars().try_for_each(|c| self.folded(c)),
-            None => self.folded(c),
+        if is_in(NEWER, c) {
+            return self.no_mark(c);
         }
-    }
-
-    fn folded(&mut self, c: char) -> Result<(), CasefoldError> {
-        match combining_class(c) {
-            0 => {
-                self.end_marks()?;
-                self.emit_char(c)
-            }
+        [c].into_iter().default_case_fold().nfd().try_for_each(|c| match canonical_combining_class(c) {
+            0 => self.no_mark(c),
             class => {
                 self.marks.push(Mark::Character(c, class));
                 Ok(())
             }
-        }
+        })
+    }
+
+    fn no_mark(&mut self, c: char) -> Result<(), CasefoldError> {
+        self.end_marks()?;
+        self.emit_char(c)
     }
 
     fn stray(&mut self, byte: u8) -> Result<(), CasefoldError> {
@@ -162,33 +209,8 @@ impl Folder<'_> {
     }
 }
 
-/// Decomposes a Hangul syllable; the third letter is optional.
-fn hangul_jamo(c: char) -> Option<[Option<char>; 3]> {
-    const SYLLABLES: u32 = 0xAC00;
-    const LEADING: u32 = 0x1100;
-    const VOWELS: u32 = 0x1161;
-    /// One before the first, because index 0 means none.
-    const TRAILING: u32 = 0x11A7;
-    const VOWEL_COUNT: u32 = 21;
-    const TRAILING_COUNT: u32 = 28;
-    if !('\u{ac00}'..='\u{d7a3}').contains(&c) {
-        return None;
-    }
-    let index = u32::from(c) - SYLLABLES;
-    let trailing = index % TRAILING_COUNT;
-    Some([
-        char::from_u32(LEADING + index / (VOWEL_COUNT * TRAILING_COUNT)),
-        char::from_u32(VOWELS + index / TRAILING_COUNT % VOWEL_COUNT),
-        if trailing == 0 { None } else { char::from_u32(TRAILING + trailing) },
-    ])
-}
-
-fn combining_class(c: char) -> u8 {
-    in_ranges(COMBINING_CLASSES, c, |&(first, last, _)| (first, last)).map_or(0, |&(_, _, class)| class)
-}
-
-/// The entry of a sorted table whose range contains `c`.
-fn in_ranges<T>(table: &[T], c: char, range: impl Fn(&T) -> (char, char)) -> Option<&T> {
-    let at = table.partition_point(|entry| range(entry).1 < c);
-    table.get(at).filter(|entry| range(entry).0 <= c)
+/// Whether one of the sorted ranges contains `c`.
+fn is_in(ranges: &[(char, char)], c: char) -> bool {
+    let at = ranges.partition_point(|&(_, last)| last < c);
+    ranges.get(at).is_some_and(|&(first, _)| first <= c)
 }
