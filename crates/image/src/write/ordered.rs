@@ -1,32 +1,14 @@
 //! Work on several threads whose results are used in the order of the jobs.
 use crate::{Error, Result};
-use parking_lot::{Condvar, Mutex};
-use std::collections::BTreeMap;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::mpsc;
 
 /// Jobs that may be done before the results of earlier ones were used, for each thread.
-const AHEAD: u64 = 4;
+const AHEAD: usize = 4;
 
 /// Gives jobs one after the other until there are none.
-pub(crate) type Jobs<'a, J> = &'a mut (dyn FnMut() -> Result<Option<J>> + Send);
-
-struct State<'a, J, R> {
-    jobs: Jobs<'a, J>,
-    /// Number of the next job, and of the result that is used next.
-    next: u64,
-    used: u64,
-    done: BTreeMap<u64, Result<R>>,
-    /// No further job is taken.
-    ended: bool,
-}
-
-struct Shared<'a, J, R> {
-    state: Mutex<State<'a, J, R>>,
-    /// A result is there, or no thread will bring one.
-    ready: Condvar,
-    /// Results were used.
-    room: Condvar,
-    ahead: u64,
-}
+pub(crate) type Jobs<'a, J> = &'a mut dyn FnMut() -> Result<Option<J>>;
 
 /// Does all jobs, each with the state of its thread, and uses their results in order, on the calling thread. The first error in
 /// that order is returned.
@@ -44,105 +26,40 @@ pub(crate) fn ordered<J: Send, R: Send, W>(
         }
         return Ok(());
     }
-    let shared = Shared {
-        state: Mutex::new(State { jobs, next: 0, used: 0, done: BTreeMap::new(), ended: false }),
-        ready: Condvar::new(),
-        room: Condvar::new(),
-        ahead: AHEAD * threads as u64,
-    };
+    let (give, given) = mpsc::channel::<(J, mpsc::Sender<Result<R>>)>();
+    let given = Mutex::new(given);
+    let next = || given.lock().recv().ok();
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
                 let mut own = state();
-                while let Some((number, job)) = shared.take() {
-                    let answer = Answer { shared: &shared, number };
-                    let result = work(&mut own, job);
-                    answer.give(result);
+                while let Some((job, answer)) = next() {
+                    let _not_awaited_after_an_error = answer.send(work(&mut own, job));
                 }
             });
         }
-        let used = shared.use_all(&mut each);
-        shared.stop();
-        used
-    })
-}
-
-/// The result of a job is awaited, so a thread that panics gives one too.
-struct Answer<'s, 'a, J, R> {
-    shared: &'s Shared<'a, J, R>,
-    number: u64,
-}
-
-impl<J, R> Answer<'_, '_, J, R> {
-    fn give(self, result: Result<R>) {
-        self.shared.put(self.number, result);
-    }
-}
-
-impl<J, R> Drop for Answer<'_, '_, J, R> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.shared.put(self.number, Err(Error::Invariant("a thread panicked")));
-        }
-    }
-}
-
-impl<J, R> Shared<'_, J, R> {
-    fn take(&self) -> Option<(u64, J)> {
-        let mut state = self.state.lock();
-        while !state.ended && state.next >= state.used + self.ahead {
-            self.room.wait(&mut state);
-        }
-        if state.ended {
-            return None;
-        }
-        let number = state.next;
-        match (state.jobs)() {
-            Ok(Some(job)) => {
-                state.next += 1;
-                return Some((number, job));
-            }
-            Ok(None) => {}
-            Err(e) => {
-                state.next += 1;
-                state.done.insert(number, Err(e));
-            }
-        }
-        state.ended = true;
-        self.ready.notify_all();
-        self.room.notify_all();
-        None
-    }
-
-    fn put(&self, number: u64, result: Result<R>) {
-        self.state.lock().done.insert(number, result);
-        self.ready.notify_all();
-    }
-
-    fn use_all(&self, each: &mut impl FnMut(R) -> Result<()>) -> Result<()> {
+        // The threads end when no job can come any more.
+        let give = give;
+        let (mut answers, mut more) = (VecDeque::new(), true);
         loop {
-            let mut state = self.state.lock();
-            let number = state.used;
-            let result = loop {
-                if let Some(result) = state.done.remove(&number) {
-                    break result;
-                }
-                if state.ended && number == state.next {
-                    return Ok(());
-                }
-                self.ready.wait(&mut state);
-            };
-            drop(state);
-            each(result?)?;
-            self.state.lock().used += 1;
-            self.room.notify_all();
+            while more && answers.len() < AHEAD * threads {
+                let Some(job) = jobs().transpose() else {
+                    more = false;
+                    break;
+                };
+                let (answer, awaited) = mpsc::channel();
+                more = job.is_ok();
+                // The threads are there until the end, and what awaits the answer too.
+                let _sent = match job {
+                    Ok(job) => give.send((job, answer)).is_ok(),
+                    Err(e) => answer.send(Err(e)).is_ok(),
+                };
+                answers.push_back(awaited);
+            }
+            let Some(awaited) = answers.pop_front() else { return Ok(()) };
+            each(awaited.recv().map_err(|_| Error::Invariant("a thread panicked"))??)?;
         }
-    }
-
-    fn stop(&self) {
-        self.state.lock().ended = true;
-        self.room.notify_all();
-    }
+    })
 }
 
 #[cfg(test)]
