@@ -7,6 +7,7 @@ use crate::tree::{Inode, Kind, Tree};
 use crate::{Error, Result};
 use flate2::write::GzEncoder;
 use rustix::fs::{MemfdFlags, memfd_create};
+use segno_format::dentry::FileType;
 use segno_testkit::Rng;
 use segno_testkit::fuzz::{Mutator, Outcome, Target};
 use segno_testkit::memory::Counting;
@@ -255,7 +256,7 @@ fn lists() -> Vec<Vec<u8>> {
 fn tree() -> Result<Tree> {
     let mut tree = Tree::default();
     let time = Default::default();
-    let pipe = || Kind::Special { format: crate::tree::FIFO, numbers: (0, 0) };
+    let pipe = || Kind::Special { kind: FileType::Fifo, numbers: (0, 0) };
     let root = tree.add(Inode::directory(0o755, time));
     let dir = tree.add(Inode::directory(0o755, time));
     tree.link(root, b"d", dir)?;

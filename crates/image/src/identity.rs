@@ -44,8 +44,10 @@ fn add(hash: &mut Sha256, inode: &Inode) {
         }
         Kind::File(content) => hash.update(content.size.to_le_bytes()),
         Kind::Symlink(target) => field(hash, target),
-        Kind::Special { format, numbers: (major, minor) } => {
-            [u32::from(*format), *major, *minor].iter().for_each(|n| hash.update(n.to_le_bytes()));
+        Kind::Special { numbers: (major, minor), .. } => {
+            [u32::from(inode.kind.format()), *major, *minor]
+                .iter()
+                .for_each(|n| hash.update(n.to_le_bytes()));
         }
     }
     number(hash, inode.xattrs.len());

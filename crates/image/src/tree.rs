@@ -3,21 +3,13 @@ use crate::content::Content;
 use crate::options::Compression;
 use crate::{Error, Result};
 use segno_engine::Time;
+use segno_format::dentry::FileType;
 use segno_format::inode::InodeFlags;
 use segno_format::{NAME_MAX, text};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-
-pub(crate) const FORMAT_BITS: u16 = 0o170_000;
-pub(crate) const DIRECTORY: u16 = 0o040_000;
-pub(crate) const REGULAR: u16 = 0o100_000;
-pub(crate) const SYMLINK: u16 = 0o120_000;
-pub(crate) const CHAR_DEVICE: u16 = 0o020_000;
-pub(crate) const BLOCK_DEVICE: u16 = 0o060_000;
-pub(crate) const FIFO: u16 = 0o010_000;
-pub(crate) const SOCKET: u16 = 0o140_000;
 
 /// Index of an inode in its tree.
 pub(crate) type Index = usize;
@@ -72,11 +64,17 @@ pub(crate) enum Kind {
     Directory(Names),
     File(Content),
     Symlink(Box<[u8]>),
-    /// Device, FIFO or socket: format bits of the mode, major and minor number.
+    /// Device, FIFO or socket: major and minor number.
     Special {
-        format: u16,
+        kind: FileType,
         numbers: (u32, u32),
     },
+}
+
+/// A path below a directory; either may be empty.
+pub(crate) fn joined(dir: &[u8], path: &[u8]) -> Vec<u8> {
+    let slash: &[u8] = if dir.is_empty() || path.is_empty() { b"" } else { b"/" };
+    [dir, slash, path].concat()
 }
 
 /// Why no file can have a name.
@@ -91,13 +89,18 @@ fn unfit(name: &[u8]) -> Option<&'static str> {
 }
 
 impl Kind {
-    pub(crate) fn format(&self) -> u16 {
+    pub(crate) fn file_type(&self) -> FileType {
         match self {
-            Self::Directory(_) => DIRECTORY,
-            Self::File(_) => REGULAR,
-            Self::Symlink(_) => SYMLINK,
-            Self::Special { format, .. } => *format,
+            Self::Directory(_) => FileType::Directory,
+            Self::File(_) => FileType::Regular,
+            Self::Symlink(_) => FileType::Symlink,
+            Self::Special { kind, .. } => *kind,
         }
+    }
+
+    /// Format bits of the mode.
+    pub(crate) fn format(&self) -> u16 {
+        u16::from(self.file_type().dirent_type()) << 12
     }
 
     pub(crate) fn is_dir(&self) -> bool {
@@ -141,6 +144,10 @@ impl Tree {
 
     pub(crate) fn get_mut(&mut self, index: Index) -> Result<&mut Inode> {
         self.inodes.get_mut(index).ok_or(Error::Invariant("a name leads to no inode"))
+    }
+
+    pub(crate) fn is_dir(&self, index: Index) -> bool {
+        self.inodes.get(index).is_some_and(|i| i.kind.is_dir())
     }
 
     pub(crate) fn names(&self, dir: Index) -> Result<&Names> {

@@ -1,7 +1,7 @@
 //! Writes a tree into a directory of the host.
 use super::names::substitute;
 use super::{Extracted, Found, names_of};
-use crate::tree::{BLOCK_DEVICE, CHAR_DEVICE, FIFO, Index, Inode, Kind, Tree};
+use crate::tree::{Index, Inode, Kind, Tree};
 use crate::{Error, Progress, Result};
 use rustix::io::Errno;
 use segno_format::inode::InodeFlags;
@@ -151,8 +151,8 @@ impl Writer<'_> {
             Kind::Directory(_) => self.host.make_dir(place).map(|()| Made::Other),
             Kind::File(_) => self.host.make_file(place).map(Made::File),
             Kind::Symlink(target) => self.host.make_symlink(place, target).map(|()| Made::Other),
-            Kind::Special { format, numbers } => {
-                let made = self.host.make_node(place, node(*format, *numbers))?;
+            Kind::Special { .. } => {
+                let made = self.host.make_node(place, node(&inode.kind))?;
                 Ok(if made { Made::Other } else { Made::Nothing })
             }
         }
@@ -166,10 +166,7 @@ impl Writer<'_> {
                 self.content(inode, file, place)?;
                 self.host.finish_file(file, &attributes).map_err(io::Error::from)
             }
-            (Kind::Special { format, numbers }, _) => {
-                self.host.finish_node(place, node(*format, *numbers), &attributes)
-            }
-            _ => self.host.finish_node(place, (HostKind::Symlink, 0, 0), &attributes),
+            (kind, _) => self.host.finish_node(place, node(kind), &attributes),
         };
         self.finished(inode, place, set)
     }
@@ -208,14 +205,9 @@ impl Writer<'_> {
     }
 }
 
-fn node(format: u16, (major, minor): (u32, u32)) -> Node {
-    let kind = match format {
-        CHAR_DEVICE => HostKind::CharacterDevice,
-        BLOCK_DEVICE => HostKind::BlockDevice,
-        FIFO => HostKind::Fifo,
-        _ => HostKind::Socket,
-    };
-    (kind, major, minor)
+fn node(kind: &Kind) -> Node {
+    let (major, minor) = if let Kind::Special { numbers, .. } = kind { *numbers } else { (0, 0) };
+    (HostKind::from_raw_mode(kind.format().into()), major, minor)
 }
 
 fn attributes(inode: &Inode) -> Attributes<'_> {

@@ -2,14 +2,13 @@
 use super::host::StoredAs;
 use super::names_of;
 use crate::meta::manifest::Record;
-use crate::meta::{CAPABILITY, capability_bits, escaped_path};
-use crate::tree::{BLOCK_DEVICE, CHAR_DEVICE, Index, Kind, Tree};
+use crate::meta::{CAPABILITY, LABEL, capability_bits, escaped_path};
+use crate::tree::{Index, Tree, joined};
 use crate::{Error, Result};
+use segno_format::dentry::FileType;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
-
-const LABEL: &[u8] = b"security.selinux";
 
 fn written(result: std::io::Result<()>) -> Result<()> {
     result.map_err(|_| Error::Invariant("memory takes what is written"))
@@ -19,7 +18,7 @@ fn written(result: std::io::Result<()>) -> Result<()> {
 pub(super) fn fs_config(tree: &Tree, mount_point: &str, out: &mut Vec<u8>) -> Result<()> {
     for found in names_of(tree)? {
         let inode = tree.get(found.index)?;
-        let path = prefixed(mount_point, &escaped_path(&found.path));
+        let path = escaped_path(&joined(mount_point.trim_matches('/').as_bytes(), &found.path));
         let path = if path.is_empty() { "/".to_owned() } else { path };
         written(write!(out, "{path} {} {} {:04o}", inode.uid, inode.gid, inode.mode))?;
         if let Some(bits) = inode.xattrs.get(CAPABILITY).and_then(|value| capability_bits(value)) {
@@ -30,20 +29,13 @@ pub(super) fn fs_config(tree: &Tree, mount_point: &str, out: &mut Vec<u8>) -> Re
     Ok(())
 }
 
-fn prefixed(mount_point: &str, path: &str) -> String {
-    let mount = mount_point.trim_matches('/');
-    [mount, path].into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>().join("/")
-}
-
 /// SELinux contexts, each path as an expression that matches nothing else.
 pub(super) fn file_contexts(tree: &Tree, mount_point: &str, out: &mut Vec<u8>) -> Result<()> {
     for found in names_of(tree)? {
         let label = tree.get(found.index)?.xattrs.get(LABEL);
         let label = label.map(|l| l.strip_suffix(b"\0").unwrap_or(l));
         let label = label.map_or_else(|| "<<none>>".into(), |l| String::from_utf8_lossy(l));
-        let mount = mount_point.trim_matches('/').as_bytes();
-        let parts: Vec<&[u8]> = [mount, &found.path].into_iter().filter(|p| !p.is_empty()).collect();
-        let path = pattern(&parts.join(&b'/'));
+        let path = pattern(&joined(mount_point.trim_matches('/').as_bytes(), &found.path));
         written(writeln!(out, "/{path} {label}"))?;
     }
     Ok(())
@@ -72,7 +64,7 @@ pub(super) fn manifest(tree: &Tree, stored_as: &StoredAs, out: &mut Vec<u8>) -> 
     for found in names_of(tree)? {
         let host = hosts.get(&found.path[..]).copied();
         let inode = tree.get(found.index)?;
-        let is_device = matches!(inode.kind, Kind::Special { format: CHAR_DEVICE | BLOCK_DEVICE, .. });
+        let is_device = matches!(inode.kind.file_type(), FileType::CharDevice | FileType::BlockDevice);
         let first = seen.get(&found.index).map(|path| &path[..]);
         if first.is_some() && host.is_none() && !is_device {
             continue;

@@ -5,7 +5,7 @@ mod names;
 mod tar;
 
 use crate::source::{OpenImage, volume};
-use crate::tree::{Index, Kind, ROOT, Tree};
+use crate::tree::{Index, Kind, ROOT, Tree, joined};
 use crate::{Error, Result};
 use segno_host::{LeftOut, Preserve, copy_mode, write_file};
 use std::io::Write;
@@ -138,12 +138,7 @@ fn names_of(tree: &Tree) -> Result<Vec<Found>> {
     while let Some(found) = rest.pop() {
         if let Kind::Directory(names) = &tree.get(found.index)?.kind {
             for (name, &index) in names.iter().rev() {
-                let path = if found.path.is_empty() {
-                    name.to_vec()
-                } else {
-                    [&found.path[..], b"/", name].concat()
-                };
-                rest.push(Found { path, index });
+                rest.push(Found { path: joined(&found.path, name), index });
             }
         }
         all.push(found);

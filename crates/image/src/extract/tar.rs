@@ -1,8 +1,9 @@
 //! Writes a tree as a tar archive: ustar headers, and extended ones where those do not suffice. Equal trees give equal archives.
 use super::{Extracted, Found, names_of};
 use crate::content::Content;
-use crate::tree::{BLOCK_DEVICE, CHAR_DEVICE, FIFO, Index, Inode, Kind, Tree};
+use crate::tree::{Index, Inode, Kind, Tree};
 use crate::{Error, Progress, Result};
+use segno_format::dentry::FileType;
 use segno_format::inode::InodeFlags;
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -85,12 +86,12 @@ impl Writer<'_> {
         match &inode.kind {
             Kind::Directory(_) => header.kind = b'5',
             Kind::Symlink(target) => (header.kind, header.link) = (b'2', target.to_vec()),
-            Kind::Special { format, numbers } => {
+            Kind::Special { kind, numbers } => {
                 header.numbers = *numbers;
-                header.kind = match *format {
-                    CHAR_DEVICE => b'3',
-                    BLOCK_DEVICE => b'4',
-                    FIFO => b'6',
+                header.kind = match kind {
+                    FileType::CharDevice => b'3',
+                    FileType::BlockDevice => b'4',
+                    FileType::Fifo => b'6',
                     _ => {
                         let path = PathBuf::from(OsStr::from_bytes(&found.path));
                         return Err(Error::entry(

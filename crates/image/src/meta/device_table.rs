@@ -1,11 +1,13 @@
 //! Device tables, as makedevs of Buildroot and Yocto reads them: special files, owners and modes.
 use super::escape::unescaped;
 use super::fs_config::CAPABILITY;
-use super::{Line, lines, read};
+use super::manifest::split;
+use super::{Line, read, rows};
 use crate::Result;
 use crate::options::BuildOptions;
-use crate::tree::{BLOCK_DEVICE, CHAR_DEVICE, FIFO, Index, Inode, Kind, ROOT, Tree};
+use crate::tree::{Index, Inode, Kind, ROOT, Tree};
 use segno_engine::Time;
+use segno_format::dentry::FileType;
 use std::path::Path;
 
 /// Files that one line makes: a table is short, whatever it names, and each file takes memory.
@@ -30,11 +32,8 @@ pub(super) fn apply(tree: &mut Tree, file: &Path, options: &BuildOptions) -> Res
     let bytes = read(file)?;
     let time = options.time_of(tree.get(ROOT)?.time);
     let mut last = Vec::new();
-    for line in lines(file, &bytes) {
+    for line in rows(file, &bytes) {
         let text = String::from_utf8_lossy(line.text);
-        if text.trim_start().starts_with('#') {
-            continue;
-        }
         if let Some(capabilities) = text.trim_start().strip_prefix("|xattr ") {
             let value = super::rules::capabilities(capabilities.trim());
             let value = value.map_err(|why| line.error(why))?;
@@ -82,7 +81,7 @@ fn row(tree: &mut Tree, line: &Line<'_>, row: &Row, time: Time) -> Result<Vec<In
         b'f' | b'r' => vec![existing.ok_or_else(|| line.error(format!("{} does not exist", shown())))?],
         b'F' => existing.into_iter().collect(),
         b'd' => vec![match existing {
-            Some(index) if tree.get(index)?.kind.is_dir() => index,
+            Some(index) if tree.is_dir(index) => index,
             Some(_) => return Err(line.error(format!("{} is no directory", shown()))),
             None => make(tree, line, &row.path, Inode::directory(row.mode, time))?,
         }],
@@ -105,7 +104,7 @@ fn below(tree: &Tree, index: Index) -> Result<Vec<Index>> {
     let mut all = vec![index];
     let mut at = 0;
     while let Some(&next) = all.get(at) {
-        if tree.get(next)?.kind.is_dir() {
+        if tree.is_dir(next) {
             all.extend(tree.names(next)?.values());
         }
         at += 1;
@@ -115,10 +114,10 @@ fn below(tree: &Tree, index: Index) -> Result<Vec<Index>> {
 
 /// Makes devices or a FIFO; with a count their names are the path and a number.
 fn special(tree: &mut Tree, line: &Line<'_>, row: &Row, time: Time) -> Result<Vec<Index>> {
-    let format = match row.kind {
-        b'c' => CHAR_DEVICE,
-        b'b' => BLOCK_DEVICE,
-        _ => FIFO,
+    let kind = match row.kind {
+        b'c' => FileType::CharDevice,
+        b'b' => FileType::BlockDevice,
+        _ => FileType::Fifo,
     };
     if row.count > MOST_FILES {
         return Err(
@@ -135,8 +134,8 @@ fn special(tree: &mut Tree, line: &Line<'_>, row: &Row, time: Time) -> Result<Ve
             path.extend_from_slice(number.to_string().as_bytes());
         }
         let minor = row.minor.checked_add(step).ok_or_else(out_of_range)?;
-        let numbers = if format == FIFO { (0, 0) } else { (row.major, minor) };
-        let inode = Inode::new(Kind::Special { format, numbers }, row.mode, time);
+        let numbers = if kind == FileType::Fifo { (0, 0) } else { (row.major, minor) };
+        let inode = Inode::new(Kind::Special { kind, numbers }, row.mode, time);
         made.push(make(tree, line, &path, inode)?);
     }
     Ok(made)
@@ -144,14 +143,11 @@ fn special(tree: &mut Tree, line: &Line<'_>, row: &Row, time: Time) -> Result<Ve
 
 /// Adds an inode whose directory exists; it replaces what has its name, but no directory.
 fn make(tree: &mut Tree, line: &Line<'_>, path: &[u8], inode: Inode) -> Result<Index> {
-    let slash = path.iter().rposition(|&b| b == b'/');
-    let (dir, name) = path.split_at(slash.unwrap_or(0));
-    let name = name.strip_prefix(b"/").unwrap_or(name);
+    let (dir, name) = split(path);
     let shown = super::escaped_path(path);
-    let parent = tree.find(dir).filter(|&i| tree.inodes.get(i).is_some_and(|d| d.kind.is_dir()));
+    let parent = tree.find(dir).filter(|&i| tree.is_dir(i));
     let parent = parent.ok_or_else(|| line.error(format!("the directory of /{shown} does not exist")))?;
-    if name.is_empty() || tree.find(path).is_some_and(|i| tree.inodes.get(i).is_some_and(|d| d.kind.is_dir()))
-    {
+    if name.is_empty() || tree.find(path).is_some_and(|i| tree.is_dir(i)) {
         return Err(line.error(format!("/{shown} is a directory")));
     }
     let index = tree.add(inode);

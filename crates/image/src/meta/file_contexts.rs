@@ -1,9 +1,10 @@
 //! SELinux contexts by path: the rules of libselinux.
-use super::{Line, MountPoint, lines, missing, read};
+use super::{Line, MountPoint, missing, read, rows};
 use crate::options::Metadata;
-use crate::tree::{BLOCK_DEVICE, CHAR_DEVICE, DIRECTORY, FIFO, REGULAR, SOCKET, SYMLINK, Tree};
+use crate::tree::Tree;
 use crate::{Error, Result};
 use regex::bytes::{Regex, RegexBuilder};
+use segno_format::dentry::FileType;
 use std::collections::HashMap;
 
 /// The attribute that holds a label.
@@ -17,12 +18,12 @@ const SIZE_LIMIT: usize = 1 << 26;
 /// A rule; without a label it says that there is none.
 #[derive(Clone, Debug)]
 struct Rule {
-    format: Option<u16>,
+    kind: Option<FileType>,
     label: Option<Vec<u8>>,
 }
 
-/// A pattern and the format that it is restricted to.
-type Pattern = (Vec<u8>, Option<u16>);
+/// A pattern and the kind of files that it is restricted to.
+type Pattern = (Vec<u8>, Option<FileType>);
 
 /// All rules: those for a path as it is beat expressions, and later ones beat earlier ones.
 #[derive(Debug, Default)]
@@ -52,7 +53,7 @@ pub(super) fn apply(
                 file.display()
             )));
         }
-        for line in lines(file, &bytes) {
+        for line in rows(file, &bytes) {
             rules.add(&line, notes)?;
         }
     }
@@ -60,7 +61,7 @@ pub(super) fn apply(
     for index in 0..tree.inodes.len() {
         let path = mount.absolute(&tree.path(index));
         let inode = tree.get_mut(index)?;
-        match rules.find(&path, inode.kind.format()) {
+        match rules.find(&path, inode.kind.file_type()) {
             Some(Rule { label: Some(label), .. }) => {
                 inode.xattrs.insert(LABEL.to_vec(), label.clone());
             }
@@ -78,27 +79,14 @@ pub(super) fn apply(
 
 impl Rules {
     fn add(&mut self, line: &Line<'_>, notes: &mut Vec<String>) -> Result<()> {
-        let text = line.text.trim_ascii();
-        if text.starts_with(b"#") {
-            return Ok(());
-        }
-        let fields: Vec<&[u8]> = text.split(u8::is_ascii_whitespace).filter(|f| !f.is_empty()).collect();
-        let (pattern, format, label) = match fields[..] {
+        let fields: Vec<&[u8]> = line.text.split(u8::is_ascii_whitespace).filter(|f| !f.is_empty()).collect();
+        let (pattern, kind, label) = match fields[..] {
             [pattern, label] => (pattern, None, label),
-            [pattern, kind, label] => (
-                pattern,
-                Some(format_of(kind).ok_or_else(|| {
-                    line.error(format!(
-                        "type {:?} is not one of -- -d -b -c -l -p -s",
-                        String::from_utf8_lossy(kind)
-                    ))
-                })?),
-                label,
-            ),
+            [pattern, kind, label] => (pattern, Some(kind_of(line, kind)?), label),
             _ => return Err(line.error("it is not PATTERN [TYPE] CONTEXT")),
         };
         let label = (label != b"<<none>>").then(|| label.to_vec());
-        let before = self.seen.insert((pattern.to_vec(), format), label.clone());
+        let before = self.seen.insert((pattern.to_vec(), kind), label.clone());
         if before.is_some_and(|before| before != label) {
             let file = line.file.display();
             notes.push(format!(
@@ -106,7 +94,7 @@ impl Rules {
                 line.number
             ));
         }
-        let rule = Rule { format, label };
+        let rule = Rule { kind, label };
         match literal(pattern) {
             Some(path) => self.literal.entry(path).or_default().push(rule),
             None => self.expressions.push((expression(line, pattern)?, rule)),
@@ -114,8 +102,8 @@ impl Rules {
         Ok(())
     }
 
-    fn find(&self, path: &[u8], format: u16) -> Option<&Rule> {
-        let fits = |rule: &&Rule| rule.format.is_none_or(|f| f == format);
+    fn find(&self, path: &[u8], kind: FileType) -> Option<&Rule> {
+        let fits = |rule: &&Rule| rule.kind.is_none_or(|k| k == kind);
         let exact = self.literal.get(path).and_then(|rules| rules.iter().rev().find(fits));
         exact.or_else(|| {
             let found = self.expressions.iter().rev().find(|(e, rule)| fits(&rule) && e.is_match(path));
@@ -124,16 +112,19 @@ impl Rules {
     }
 }
 
-fn format_of(text: &[u8]) -> Option<u16> {
-    Some(match text {
-        b"--" => REGULAR,
-        b"-d" => DIRECTORY,
-        b"-b" => BLOCK_DEVICE,
-        b"-c" => CHAR_DEVICE,
-        b"-l" => SYMLINK,
-        b"-p" => FIFO,
-        b"-s" => SOCKET,
-        _ => return None,
+fn kind_of(line: &Line<'_>, text: &[u8]) -> Result<FileType> {
+    Ok(match text {
+        b"--" => FileType::Regular,
+        b"-d" => FileType::Directory,
+        b"-b" => FileType::BlockDevice,
+        b"-c" => FileType::CharDevice,
+        b"-l" => FileType::Symlink,
+        b"-p" => FileType::Fifo,
+        b"-s" => FileType::Socket,
+        _ => {
+            let text = String::from_utf8_lossy(text);
+            return Err(line.error(format!("type {text:?} is not one of -- -d -b -c -l -p -s")));
+        }
     })
 }
 
@@ -174,14 +165,14 @@ mod tests {
 
     fn rules(text: &str) -> (Rules, Vec<String>) {
         let (mut rules, mut notes) = (Rules::default(), Vec::new());
-        for line in lines(Path::new("contexts"), text.as_bytes()) {
+        for line in rows(Path::new("contexts"), text.as_bytes()) {
             rules.add(&line, &mut notes).unwrap();
         }
         (rules, notes)
     }
 
-    fn label(rules: &Rules, path: &str, format: u16) -> Option<String> {
-        let found = rules.find(path.as_bytes(), format)?;
+    fn label(rules: &Rules, path: &str, kind: FileType) -> Option<String> {
+        let found = rules.find(path.as_bytes(), kind)?;
         Some(found.label.as_ref().map_or("none".into(), |l| String::from_utf8(l.clone()).unwrap()))
     }
 
@@ -193,16 +184,16 @@ mod tests {
              /vendor/lib/.*  library\n/vendor/none <<none>>\n/other|/half  odd\n",
         );
         assert!(notes.is_empty());
-        let has = |path, format| label(&rules, path, format);
-        assert_eq!(has("/vendor", DIRECTORY).unwrap(), "base");
-        assert_eq!(has("/vendor/bin/sh", REGULAR).unwrap(), "program");
-        assert_eq!(has("/vendor/bin/sh", SYMLINK).unwrap(), "base");
-        assert_eq!(has("/vendor/lib/exact.so", REGULAR).unwrap(), "exact");
-        assert_eq!(has("/vendor/lib/exactXso", REGULAR).unwrap(), "library");
-        assert_eq!(has("/vendor/none", REGULAR).unwrap(), "none");
-        assert_eq!(has("/vendors", REGULAR), None);
-        assert_eq!(has("/otherwise", REGULAR).unwrap(), "odd");
-        assert_eq!(has("/x/half", REGULAR).unwrap(), "odd");
+        let has = |path, kind| label(&rules, path, kind);
+        assert_eq!(has("/vendor", FileType::Directory).unwrap(), "base");
+        assert_eq!(has("/vendor/bin/sh", FileType::Regular).unwrap(), "program");
+        assert_eq!(has("/vendor/bin/sh", FileType::Symlink).unwrap(), "base");
+        assert_eq!(has("/vendor/lib/exact.so", FileType::Regular).unwrap(), "exact");
+        assert_eq!(has("/vendor/lib/exactXso", FileType::Regular).unwrap(), "library");
+        assert_eq!(has("/vendor/none", FileType::Regular).unwrap(), "none");
+        assert_eq!(has("/vendors", FileType::Regular), None);
+        assert_eq!(has("/otherwise", FileType::Regular).unwrap(), "odd");
+        assert_eq!(has("/x/half", FileType::Regular).unwrap(), "odd");
     }
 
     #[test]
@@ -210,8 +201,8 @@ mod tests {
         let (rules, notes) = rules("/lost\\+found a\n/lost\\+found a\n/x b\n/x c\n");
         assert_eq!(notes.len(), 1, "{notes:?}");
         assert!(notes[0].starts_with("contexts:4: "), "{notes:?}");
-        assert_eq!(label(&rules, "/x", REGULAR).unwrap(), "c");
-        assert_eq!(label(&rules, "/lost+found", DIRECTORY).unwrap(), "a");
+        assert_eq!(label(&rules, "/x", FileType::Regular).unwrap(), "c");
+        assert_eq!(label(&rules, "/lost+found", FileType::Directory).unwrap(), "a");
     }
 
     #[test]

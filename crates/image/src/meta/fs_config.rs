@@ -3,7 +3,7 @@ use super::escape::unescaped;
 use super::{Line, MountPoint, lines, missing, read};
 use crate::Result;
 use crate::options::Metadata;
-use crate::tree::Tree;
+use crate::tree::{Tree, joined};
 use std::collections::HashMap;
 
 /// The attribute that holds capabilities.
@@ -71,8 +71,7 @@ pub(super) fn apply(
 
 /// The paths under which a line may list an inode: with the mount point as first component, or without.
 fn keys(path: &[u8], mount: &MountPoint) -> Vec<Vec<u8>> {
-    let with =
-        [mount.0.as_bytes(), path].into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>().join(&b'/');
+    let with = joined(mount.0.as_bytes(), path);
     if mount.0.is_empty() { vec![with] } else { vec![with, path.to_vec()] }
 }
 

@@ -2,7 +2,7 @@
 use super::escape::{escaped_path, unescaped};
 use super::{Line, lines, read};
 use crate::Result;
-use crate::tree::{BLOCK_DEVICE, CHAR_DEVICE, FIFO, Index, Inode, Kind, SOCKET, Tree};
+use crate::tree::{Index, Inode, Kind, Tree, joined};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use segno_engine::Time;
@@ -57,13 +57,15 @@ impl Record {
             path: escaped_path(path),
             host: host.map(escaped_path),
             link: first.map(escaped_path),
-            kind: FileType::of_mode(inode.kind.format()).name().to_owned(),
+            kind: inode.kind.file_type().name().to_owned(),
             mode: inode.mode,
             uid: inode.uid,
             gid: inode.gid,
             mtime: (inode.time.secs, inode.time.nsec),
             device: match inode.kind {
-                Kind::Special { format: CHAR_DEVICE | BLOCK_DEVICE, numbers } => Some(numbers),
+                Kind::Special { kind: FileType::CharDevice | FileType::BlockDevice, numbers } => {
+                    Some(numbers)
+                }
                 _ => None,
             },
             target: match &inode.kind {
@@ -78,14 +80,11 @@ impl Record {
 
     /// An inode of this kind, if the manifest alone describes it.
     fn inode(&self) -> Option<Kind> {
-        let special = |format| Some(Kind::Special { format, numbers: self.device.unwrap_or_default() });
-        match self.kind.as_str() {
-            "character device" => special(CHAR_DEVICE),
-            "block device" => special(BLOCK_DEVICE),
-            "fifo" => special(FIFO),
-            "socket" => special(SOCKET),
-            "symlink" => Some(Kind::Symlink(unescaped(self.target.as_ref()?.as_bytes()).into())),
-            _ => None,
+        use FileType::{BlockDevice, CharDevice, Fifo, Socket, Symlink};
+        let mut kinds = [CharDevice, BlockDevice, Fifo, Socket, Symlink].into_iter();
+        match kinds.find(|kind| kind.name() == self.kind)? {
+            Symlink => Some(Kind::Symlink(unescaped(self.target.as_ref()?.as_bytes()).into())),
+            kind => Some(Kind::Special { kind, numbers: self.device.unwrap_or_default() }),
         }
     }
 }
@@ -113,19 +112,16 @@ fn one(tree: &mut Tree, line: &Line<'_>, record: &Record) -> Result<()> {
     let stored = record.host.as_ref().map(|h| unescaped(h.as_bytes()));
     let missing = || line.error(format!("/{} is not in the source", record.path));
     let found = match &stored {
-        Some(host) => tree.find(
-            &[dir, split(host).1].iter().filter(|p| !p.is_empty()).copied().collect::<Vec<_>>().join(&b'/'),
-        ),
+        Some(host) => tree.find(&joined(dir, split(host).1)),
         None => tree.find(&path),
     };
     let first = record.link.as_ref().and_then(|first| tree.find(&unescaped(first.as_bytes())));
-    if found.is_none() && first.is_some_and(|i| tree.inodes.get(i).is_some_and(|i| i.kind.is_dir())) {
+    if found.is_none() && first.is_some_and(|i| tree.is_dir(i)) {
         return Err(line.error(format!("/{} would be a further name of a directory", record.path)));
     }
     let index = match (found.or(first), record.inode()) {
         (Some(index), kind) => {
-            if let Some(kind) = kind.filter(|_| !matches!(tree.inodes.get(index), Some(i) if i.kind.is_dir()))
-            {
+            if let Some(kind) = kind.filter(|_| !tree.is_dir(index)) {
                 tree.get_mut(index)?.kind = kind;
             }
             index
@@ -145,7 +141,7 @@ fn one(tree: &mut Tree, line: &Line<'_>, record: &Record) -> Result<()> {
 
 fn set(tree: &mut Tree, line: &Line<'_>, record: &Record, index: Index) -> Result<()> {
     let inode = tree.get_mut(index)?;
-    let kind = FileType::of_mode(inode.kind.format()).name();
+    let kind = inode.kind.file_type().name();
     if kind != record.kind {
         return Err(line.error(format!("/{} is a {kind} in the source, not a {}", record.path, record.kind)));
     }
@@ -162,7 +158,7 @@ fn set(tree: &mut Tree, line: &Line<'_>, record: &Record, index: Index) -> Resul
 }
 
 /// Directory and name.
-fn split(path: &[u8]) -> (&[u8], &[u8]) {
+pub(super) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|&b| b == b'/') {
         Some(slash) => (path.get(..slash).unwrap_or_default(), path.get(slash + 1..).unwrap_or_default()),
         None => (b"", path),

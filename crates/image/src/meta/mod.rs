@@ -7,11 +7,12 @@ pub(crate) mod manifest;
 mod rules;
 
 use crate::options::BuildOptions;
-use crate::tree::{Index, Tree};
+use crate::tree::{Index, Tree, joined};
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 
 pub(crate) use escape::escaped_path;
+pub(crate) use file_contexts::LABEL;
 pub(crate) use fs_config::{CAPABILITY, capability_bits};
 
 /// Paths that an error lists.
@@ -48,8 +49,7 @@ impl MountPoint {
 
     /// The absolute path of an inode.
     fn absolute(&self, path: &[u8]) -> Vec<u8> {
-        let parts: Vec<&[u8]> = [self.0.as_bytes(), path].into_iter().filter(|p| !p.is_empty()).collect();
-        [b"/", &parts.join(&b'/')[..]].concat()
+        [b"/", &joined(self.0.as_bytes(), path)[..]].concat()
     }
 }
 
@@ -68,6 +68,11 @@ impl Line<'_> {
 
 fn read(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).map_err(|e| Error::host("read", path, e))
+}
+
+/// All lines but empty ones and comments.
+fn rows<'a>(file: &'a Path, bytes: &'a [u8]) -> impl Iterator<Item = Line<'a>> {
+    lines(file, bytes).filter(|line| !line.text.trim_ascii_start().starts_with(b"#"))
 }
 
 /// All lines but empty ones.

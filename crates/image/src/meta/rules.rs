@@ -1,9 +1,10 @@
 //! Rules for compression, flags and projects: lines `REGEX KEY=VALUE…`, of which the last one that matches counts for each key.
-use super::{Line, lines, read};
+use super::{Line, read, rows};
 use crate::Result;
 use crate::options::{BuildOptions, Compression};
 use crate::tree::{Choice, Inode, Kind, Tree};
 use regex::bytes::{Regex, RegexBuilder};
+use rustix::thread::CapabilitySet;
 use segno_format::inode::InodeFlags;
 use std::path::Path;
 
@@ -32,8 +33,7 @@ struct Rule {
 /// Applies one file.
 pub(super) fn apply(tree: &mut Tree, file: &Path, options: &BuildOptions) -> Result<()> {
     let bytes = read(file)?;
-    let rules = lines(file, &bytes).filter(|l| !l.text.trim_ascii_start().starts_with(b"#"));
-    let rules: Vec<Rule> = rules.map(|line| parse(&line)).collect::<Result<_>>()?;
+    let rules: Vec<Rule> = rows(file, &bytes).map(|line| parse(&line)).collect::<Result<_>>()?;
     for index in 0..tree.inodes.len() {
         let path = tree.path(index);
         let inode = tree.get_mut(index)?;
@@ -121,59 +121,14 @@ pub(crate) fn flags(text: &str) -> Result<InodeFlags, String> {
 pub(super) fn capabilities(text: &str) -> Result<Vec<u8>, String> {
     let names = text.strip_suffix("+ep").or_else(|| text.strip_suffix("=ep"));
     let names = names.ok_or_else(|| format!("capabilities {text:?} do not end in +ep or =ep"))?;
-    let mut bits = 0u64;
+    let mut all = CapabilitySet::empty();
     for name in names.split(',') {
-        let short = name.trim().to_ascii_lowercase();
-        let number = CAPABILITIES.iter().position(|c| short.strip_prefix("cap_") == Some(c));
-        bits |= 1 << number.ok_or_else(|| format!("unknown capability {name}"))?;
+        let upper = name.trim().to_ascii_uppercase();
+        let found = upper.strip_prefix("CAP_").and_then(CapabilitySet::from_name);
+        all |= found.ok_or_else(|| format!("unknown capability {name}"))?;
     }
-    Ok(super::fs_config::capability(bits))
+    Ok(super::fs_config::capability(all.bits()))
 }
-
-/// By number.
-const CAPABILITIES: [&str; 41] = [
-    "chown",
-    "dac_override",
-    "dac_read_search",
-    "fowner",
-    "fsetid",
-    "kill",
-    "setgid",
-    "setuid",
-    "setpcap",
-    "linux_immutable",
-    "net_bind_service",
-    "net_broadcast",
-    "net_admin",
-    "net_raw",
-    "ipc_lock",
-    "ipc_owner",
-    "sys_module",
-    "sys_rawio",
-    "sys_chroot",
-    "sys_ptrace",
-    "sys_pacct",
-    "sys_admin",
-    "sys_boot",
-    "sys_nice",
-    "sys_resource",
-    "sys_time",
-    "sys_tty_config",
-    "mknod",
-    "lease",
-    "audit_write",
-    "audit_control",
-    "setfcap",
-    "mac_override",
-    "mac_admin",
-    "syslog",
-    "wake_alarm",
-    "block_suspend",
-    "audit_read",
-    "perfmon",
-    "bpf",
-    "checkpoint_restore",
-];
 
 #[cfg(test)]
 mod tests {
@@ -208,6 +163,8 @@ mod tests {
     fn capabilities_by_name() {
         let value = capabilities("cap_net_raw,CAP_NET_ADMIN+ep").unwrap();
         assert_eq!(super::super::fs_config::capability_bits(&value), Some(1 << 13 | 1 << 12));
+        let last = capabilities("cap_checkpoint_restore=ep").unwrap();
+        assert_eq!(super::super::fs_config::capability_bits(&last), Some(1 << 40));
         assert!(capabilities("cap_net_raw").is_err() && capabilities("cap_fly=ep").is_err());
     }
 }

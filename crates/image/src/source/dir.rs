@@ -1,10 +1,11 @@
 //! Reads the names and attributes of a directory tree of the host.
 use crate::content::{Content, HostFile, Place};
-use crate::options::{BuildOptions, Owner};
-use crate::tree::{FORMAT_BITS, Index, Inode, Kind, Names, ROOT, Tree};
+use crate::options::BuildOptions;
+use crate::tree::{Index, Inode, Kind, Names, ROOT, Tree};
 use crate::{Error, Result};
 use segno_engine::Time;
-use segno_host::{Dirs, Entry, Kind as HostKind};
+use segno_format::dentry::FileType;
+use segno_host::{Dirs, Entry};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io;
@@ -76,10 +77,7 @@ impl Scan<'_> {
         let kind = kind(&host, entry)?;
         let time = Time { secs: meta.mtime(), nsec: meta.mtime_nsec() as u32 };
         let mut inode = Inode::new(kind, (meta.mode() & 0o7777) as u16, time);
-        (inode.uid, inode.gid) = match self.options.owner {
-            Owner::Keep => (meta.uid(), meta.gid()),
-            Owner::All(uid, gid) => (uid, gid),
-        };
+        (inode.uid, inode.gid) = (meta.uid(), meta.gid());
         let xattrs = entry.xattrs();
         let xattrs = xattrs.map_err(|e| Error::host("read the extended attributes of", &host, e))?;
         inode.xattrs = xattrs.into_iter().collect();
@@ -93,21 +91,18 @@ fn host(root: &Path, below: &[Vec<u8>]) -> PathBuf {
 
 fn kind(host: &Path, entry: &Entry) -> Result<Kind> {
     let meta = entry.meta();
-    let numbers = match entry.kind() {
-        HostKind::Directory => return Ok(Kind::Directory(Names::new())),
-        HostKind::RegularFile => {
+    Ok(match FileType::of_mode(meta.mode() as u16) {
+        FileType::Directory => Kind::Directory(Names::new()),
+        FileType::Regular => {
             let place = Place::Host(Arc::new(HostFile::of(host.to_owned(), meta)));
-            return Ok(Kind::File(Content { size: meta.len(), place }));
+            Kind::File(Content { size: meta.len(), place })
         }
-        HostKind::Symlink => {
-            let target = entry.target().map_err(|e| Error::host("read", host, e))?;
-            return Ok(Kind::Symlink(target.into()));
+        FileType::Symlink => Kind::Symlink(entry.target().map_err(|e| Error::host("read", host, e))?.into()),
+        FileType::Unknown => return Err(Error::UnknownType { path: host.to_owned() }),
+        kind @ (FileType::CharDevice | FileType::BlockDevice) => {
+            let numbers = (rustix::fs::major(meta.rdev()), rustix::fs::minor(meta.rdev()));
+            Kind::Special { kind, numbers }
         }
-        HostKind::CharacterDevice | HostKind::BlockDevice => {
-            (rustix::fs::major(meta.rdev()), rustix::fs::minor(meta.rdev()))
-        }
-        HostKind::Fifo | HostKind::Socket => (0, 0),
-        HostKind::Unknown => return Err(Error::UnknownType { path: host.to_owned() }),
-    };
-    Ok(Kind::Special { format: meta.mode() as u16 & FORMAT_BITS, numbers })
+        kind @ (FileType::Fifo | FileType::Socket) => Kind::Special { kind, numbers: (0, 0) },
+    })
 }

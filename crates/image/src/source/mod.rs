@@ -101,11 +101,17 @@ enum Opened {
 
 impl OpenSource {
     pub(crate) fn read(self, options: &BuildOptions) -> Result<Tree> {
-        match self.0 {
+        let mut tree = match self.0 {
             Opened::Directory(path) => dir::scan(&path, options),
             Opened::Archive(spool) => tar::read(spool, options),
-            Opened::Image(image) => of_image(image, options),
+            Opened::Image(image) => {
+                volume::read(image, &|path| options.exclude.iter().any(|e| e.covers(path)))
+            }
+        }?;
+        if let Owner::All(uid, gid) = options.owner {
+            tree.inodes.iter_mut().for_each(|i| (i.uid, i.gid) = (uid, gid));
         }
+        Ok(tree)
     }
 }
 
@@ -130,13 +136,4 @@ fn refuse_others(path: &Path, bytes: u64) -> Result<()> {
         Err(e @ DeviceError::NoSuperblock { .. }) => Err(e.into()),
         _ => Ok(()),
     }
-}
-
-fn of_image(image: OpenImage, options: &BuildOptions) -> Result<Tree> {
-    let excluded = |path: &[u8]| options.exclude.iter().any(|e| e.covers(path));
-    let mut tree = volume::read(image, &excluded)?;
-    if let Owner::All(uid, gid) = options.owner {
-        tree.inodes.iter_mut().for_each(|i| (i.uid, i.gid) = (uid, gid));
-    }
-    Ok(tree)
 }

@@ -1,6 +1,6 @@
 //! Reads the tree of an F2FS volume: a raw image, an Android sparse one, or a block device.
 use crate::content::{Content, OpenVolume, Place};
-use crate::tree::{FORMAT_BITS, Index, Inode, Kind, Names, Tree};
+use crate::tree::{Index, Inode, Kind, Names, Tree, joined};
 use crate::{Error, Result};
 use parking_lot::Mutex;
 use segno_device::{BlockDevice, FileDevice, OpenOptions, open_volume};
@@ -85,17 +85,15 @@ impl Reader<'_> {
         let (mut path, mut rest) = (Vec::new(), vec![(root, index, 0, Vec::new())]);
         while let Some((dir, parent, above, name)) = rest.pop() {
             path.truncate(above);
-            push(&mut path, &name);
-            let len = path.len();
+            path = joined(&path, &name);
             for (name, ino) in self.entries(dir).map_err(|e| at(&path, e))? {
-                path.truncate(len);
-                push(&mut path, &name);
-                if (self.excluded)(&path) {
+                let path_of_entry = joined(&path, &name);
+                if (self.excluded)(&path_of_entry) {
                     continue;
                 }
-                let index = self.entry((dir, parent), &name, ino).map_err(|e| at(&path, e))?;
+                let index = self.entry((dir, parent), &name, ino).map_err(|e| at(&path_of_entry, e))?;
                 if self.tree.get(index)?.kind.is_dir() {
-                    rest.push((ino, index, len, name));
+                    rest.push((ino, index, path.len(), name));
                 }
             }
         }
@@ -150,7 +148,7 @@ impl Reader<'_> {
                 Kind::File(Content { size: attr.size, place })
             }
             FileType::Symlink => Kind::Symlink(volume.readlink(attr.ino).map_err(Error::Source)?.into()),
-            _ => Kind::Special { format: attr.mode & FORMAT_BITS, numbers: attr.rdev },
+            kind => Kind::Special { kind, numbers: attr.rdev },
         };
         let mut inode = Inode::new(kind, attr.mode, attr.mtime);
         (inode.uid, inode.gid, inode.projid) = (attr.uid, attr.gid, attr.projid);
@@ -168,14 +166,6 @@ impl Reader<'_> {
         });
         each.collect()
     }
-}
-
-/// Appends a name to a path.
-fn push(path: &mut Vec<u8>, name: &[u8]) {
-    if !path.is_empty() {
-        path.push(b'/');
-    }
-    path.extend_from_slice(name);
 }
 
 /// Names the path that an error is about.

@@ -36,7 +36,7 @@ pub(crate) fn names<'a>(tree: &'a Tree, dir: Index, nid: &dyn Fn(Index) -> Nid) 
             name,
             hash: if fold { casefolded_name_hash(name) } else { name_hash(name) },
             ino: nid(index),
-            kind: FileType::of_mode(tree.get(index)?.kind.format()),
+            kind: tree.get(index)?.kind.file_type(),
         })
     });
     each.collect()

@@ -2,7 +2,7 @@
 use super::BLOCK;
 use super::footer::footer;
 use super::plan::Plan;
-use crate::tree::{REGULAR, ROOT, Tree};
+use crate::tree::{ROOT, Tree};
 use crate::{Error, Result};
 use segno_format::inode::{EXTRA_ISIZE_MAX, Inline, InodeFlags, RawExtraAttr, RawInode, seal_checksum};
 use segno_format::quota::{QUOTA_KINDS, QuotaEntry, QuotaTable};
@@ -56,7 +56,7 @@ impl Plan<'_> {
         let root = self.tree.get(ROOT)?;
         let mut block = Block::zeroed();
         let raw: &mut RawInode = block.view_mut();
-        raw.i_mode = U16::new(REGULAR | 0o600);
+        raw.i_mode = U16::new(0o100_600);
         (raw.i_uid, raw.i_gid) = (U32::new(root.uid), U32::new(root.gid));
         raw.i_links = U32::new(1);
         raw.i_size = U64::new(file.bytes().len() as u64);

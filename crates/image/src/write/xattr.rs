@@ -1,4 +1,5 @@
 //! Extended attributes as the byte string that inodes store.
+use crate::meta::LABEL;
 use crate::tree::Inode;
 use segno_engine::Acl;
 use segno_format::text;
@@ -8,7 +9,6 @@ use std::path::PathBuf;
 /// Bytes behind the last attribute that must be zeros.
 const END: usize = 4;
 const NAME_MAX: usize = 255;
-const LABEL: &[u8] = b"security.selinux";
 
 /// The attributes of an inode; empty without any. The label comes first, so that it is in the inode's own block.
 pub(crate) fn area(inode: &Inode, path: &dyn Fn() -> PathBuf) -> crate::Result<Vec<u8>> {

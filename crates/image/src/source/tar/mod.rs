@@ -14,13 +14,14 @@ pub(crate) use spool::Spool;
 
 use crate::content::{Content, Pieces, Place};
 use crate::options::{BuildOptions, Owner};
-use crate::tree::{BLOCK_DEVICE, CHAR_DEVICE, FIFO, Index, Inode, Kind, Names, ROOT, Tree};
+use crate::tree::{Index, Inode, Kind, Names, ROOT, Tree};
 use crate::{Error, Result};
 use budget::Budget;
 use entry::Entry;
 use header::{BLOCK, Header, is_end};
 use pax::Records;
 use segno_engine::Time;
+use segno_format::dentry::FileType;
 use std::sync::Arc;
 
 /// Longest extended header or name.
@@ -178,13 +179,10 @@ impl Reader<'_> {
         let find = |tree: &Tree| tree.names(parent).ok().and_then(|names| names.get(&name[..]).copied());
         let is_dir = header.kind == b'5' || matches!(header.kind, b'0' | b'7') && header.path.ends_with(b"/");
         let old = find(&self.tree);
-        let old_is_dir = old.and_then(|i| self.tree.inodes.get(i)).is_some_and(|i| i.kind.is_dir());
+        let old_is_dir = old.is_some_and(|i| self.tree.is_dir(i));
         let index = if header.kind == b'1' {
             let target = normal(&header.link)?.join(&b'/');
-            let found = self
-                .tree
-                .find(&target)
-                .filter(|i| !self.tree.inodes.get(*i).is_some_and(|i| i.kind.is_dir()));
+            let found = self.tree.find(&target).filter(|i| !self.tree.is_dir(*i));
             found.ok_or_else(|| {
                 format!(
                     "a hard link to {}, which is no file before it",
@@ -228,17 +226,13 @@ impl Reader<'_> {
         for name in path {
             let found = self.tree.names(at).map_err(|e| e.to_string())?.get(&name[..]).copied();
             at = match found {
-                Some(index) if self.tree.inodes.get(index).is_some_and(|i| i.kind.is_dir()) => index,
+                Some(index) if self.tree.is_dir(index) => index,
                 Some(_) => {
                     return Err(format!("{} on its way is no directory", String::from_utf8_lossy(name)));
                 }
                 None => {
                     self.budget.inode(name.len(), self.spool.stored())?;
-                    let mut inode = Inode::directory(0o755, time);
-                    if let Owner::All(uid, gid) = self.options.owner {
-                        (inode.uid, inode.gid) = (uid, gid);
-                    }
-                    let index = self.tree.add(inode);
+                    let index = self.tree.add(Inode::directory(0o755, time));
                     self.tree.link(at, name, index).map_err(|e| e.to_string())?;
                     index
                 }
@@ -259,24 +253,23 @@ impl Reader<'_> {
     fn inode(&self, entry: &Entry, kind: Kind) -> Result<Inode, String> {
         let header = &entry.header;
         let mut inode = Inode::new(kind, header.mode as u16, entry.time);
-        (inode.uid, inode.gid) = match self.options.owner {
-            Owner::Keep => (id(header.uid)?, id(header.gid)?),
-            Owner::All(uid, gid) => (uid, gid),
-        };
+        if self.options.owner == Owner::Keep {
+            (inode.uid, inode.gid) = (id(header.uid)?, id(header.gid)?);
+        }
         inode.xattrs.clone_from(&entry.xattrs);
         Ok(inode)
     }
 
     fn kind(&mut self, entry: &Entry) -> Result<Kind, String> {
         let header = &entry.header;
-        let special = |format, numbers| Ok(Kind::Special { format, numbers });
+        let special = |kind, numbers| Ok(Kind::Special { kind, numbers });
         match header.kind {
             b'0' | b'7' | b'S' => self.content(entry).map(Kind::File),
             b'2' if header.link.is_empty() => Err("a symbolic link without target".into()),
             b'2' => Ok(Kind::Symlink(header.link.clone().into())),
-            b'3' => special(CHAR_DEVICE, header.device),
-            b'4' => special(BLOCK_DEVICE, header.device),
-            b'6' => special(FIFO, (0, 0)),
+            b'3' => special(FileType::CharDevice, header.device),
+            b'4' => special(FileType::BlockDevice, header.device),
+            b'6' => special(FileType::Fifo, (0, 0)),
             other => Err(format!("entries of type {:?} are not supported", char::from(other))),
         }
     }
