@@ -1,6 +1,6 @@
 //! Why a volume cannot be formatted.
 use segno_device::Contents;
-use segno_format::{Corrupt, Features};
+use segno_format::Corrupt;
 
 /// Everything that can go wrong. The options are named as on the command line of `mkfs.f2fs`.
 #[derive(Debug, thiserror::Error)]
@@ -15,85 +15,14 @@ pub enum MkfsError {
         /// The rule that is broken.
         why: &'static str,
     },
-    /// No gap behind the volume is possible.
-    #[error("a journal behind the volume: {why}")]
-    Gap {
-        /// The rule that is broken.
-        why: &'static str,
-    },
-    /// Features that are not ours to switch on.
-    #[error("cannot format with feature {}: not supported here; leave it out", list(*features))]
-    Unsupported {
-        /// Those features.
-        features: Features,
-    },
-    /// Features without the place where their fields live.
-    #[error("feature {} needs extra_attr: add extra_attr to the feature list", list(*features))]
-    NeedsExtraAttr {
-        /// Those features.
-        features: Features,
-    },
-    /// Casefold flags on a volume that does not fold case.
-    #[error("casefold flags need the casefold feature: add casefold to the feature list")]
-    FlagsWithoutCasefold,
-    /// The label does not fit.
-    #[error("the label has {units} UTF-16 units, at most 512 fit: shorten it")]
-    LabelTooLong {
-        /// Its length.
-        units: usize,
-    },
-    /// A number outside its range.
-    #[error("{name} is {value}, it must be {min} to {max}")]
-    OutOfRange {
-        /// What it counts.
-        name: &'static str,
-        /// The number.
-        value: u64,
-        /// Smallest allowed.
-        min: u64,
-        /// Largest allowed.
-        max: u64,
-    },
-    /// Not a sector size.
-    #[error("sector size {bytes} is not 512, 1024, 2048 or 4096")]
-    SectorSize {
-        /// The size asked for.
-        bytes: u32,
-    },
-    /// Not a percentage that leaves room.
-    #[error("overprovision ratio {percent}% must be above 0 and below 100")]
-    Overprovision {
-        /// The ratio asked for.
-        percent: f64,
-    },
-    /// A checkpoint of version 0 would not be newer than the empty second pack.
-    #[error("the first checkpoint version must not be 0")]
-    CheckpointVersion,
-    /// The extension list is full.
-    #[error("{count} file extensions in the cold and hot lists, at most 64 fit: drop some")]
-    TooManyExtensions {
-        /// How many there are.
-        count: usize,
-    },
-    /// An extension that cannot be stored.
-    #[error("file extension {text:?} must have 1 to 7 bytes")]
-    Extension {
-        /// The extension.
-        text: String,
-    },
+    /// An option that no volume can have, or not with the others.
+    #[error("{0}")]
+    Options(String),
     /// No device, or too many.
     #[error("{count} devices given, a volume has 1 to 8")]
     DeviceCount {
         /// How many were given.
         count: usize,
-    },
-    /// A path that the superblock cannot hold.
-    #[error(
-        "device path {path:?} must have 1 to 63 bytes to be recorded in a volume of several devices: use another path"
-    )]
-    Path {
-        /// The path.
-        path: String,
     },
     /// A device without room for a single zone.
     #[error(
@@ -166,10 +95,6 @@ pub enum MkfsError {
     /// The operating system gave no random numbers.
     #[error("no random numbers for the volume id: {0}; give one (-U)")]
     Random(std::io::Error),
-}
-
-fn list(features: Features) -> String {
-    features.names().join(", ")
 }
 
 impl MkfsError {

@@ -1,5 +1,5 @@
 //! Carries out a layout.
-use crate::checkpoint::{Packs, Source};
+use crate::checkpoint::Packs;
 use crate::content::Content;
 use crate::layout::plan_within;
 use crate::superblock::superblock;
@@ -44,16 +44,15 @@ pub fn format(members: &[Member], opts: &MkfsOptions) -> Result<Report, MkfsErro
     let content = Content::build(&layout, opts, &uuid, timestamp(opts));
     let sb = superblock(&layout, opts, uuid, &paths, content.quota_inos)?;
     let trimmed = members.iter().all(|m| trims(opts, m));
-    let packs = Source { layout: &layout, geo: &sb.geo, opts, content: &content, trimmed };
-    let packs = packs.packs(checkpoint_ver)?;
+    let packs = content.packs(&layout, opts, trimmed, checkpoint_ver)?;
 
     let target = Target::new(members, &sizes, &layout)?;
     target.mark_unfinished()?;
     target.discard(|member| opts.zoned || trims(opts, member))?;
-    clear_old(&target, &layout, &sb.geo)?;
-    write_nat(&target, &sb.geo)?;
+    clear_old(&target, &layout)?;
+    write_nat(&target, &layout.geo)?;
     write_content(&target, &layout, &content)?;
-    write_packs(&target, &sb.geo, &packs)?;
+    write_packs(&target, &layout.geo, &packs)?;
     target.flush("flushing everything but the superblocks")?;
     write_superblocks(&target, &sb.raw)?;
     Ok(Report { layout, uuid, checkpoint_ver })
@@ -78,10 +77,10 @@ fn refuse_contents(member: &Member) -> Result<(), MkfsError> {
 }
 
 /// Removes everything that could be taken for a part of the new volume, or for another one.
-fn clear_old(target: &Target<'_>, layout: &Layout, geo: &Geometry) -> Result<(), MkfsError> {
+fn clear_old(target: &Target<'_>, layout: &Layout) -> Result<(), MkfsError> {
     target.clear_signatures()?;
     target.clear_journal()?;
-    clear_tables(target, geo)?;
+    clear_tables(target, &layout.geo)?;
     // A stale node block here could be taken for the start of a roll-forward chain.
     let warm_node = u64::from(layout.curseg_start(LogType::WarmNode).0);
     target.clear(warm_node..warm_node + 1)
@@ -110,13 +109,8 @@ fn write_content(target: &Target<'_>, layout: &Layout, content: &Content) -> Res
 }
 
 fn write_packs(target: &Target<'_>, geo: &Geometry, packs: &Packs) -> Result<(), MkfsError> {
-    let doing = "writing the checkpoint";
-    let (first, second) = (geo.pack_addr(0), geo.pack_addr(1));
-    target.write(second, doing, [&packs.second])?;
-    target.write(second.offset(packs.first.len().saturating_sub(1) as u32), doing, [&packs.second])?;
-    let nat_bits = BLOCKS_PER_SEG.saturating_sub(packs.nat_bits.len() as u32);
-    target.write(first.offset(nat_bits), doing, &packs.nat_bits)?;
-    target.write(first, doing, &packs.first)
+    let mut parts = packs.parts(geo).into_iter();
+    parts.try_for_each(|(at, blocks)| target.write(at, "writing the checkpoint", blocks))
 }
 
 fn write_superblocks(
@@ -151,16 +145,11 @@ fn checkpoint_ver(opts: &MkfsOptions) -> Result<u32, MkfsError> {
     }
 }
 
+/// Up to 256 bytes come at once.
 fn random<const N: usize>() -> Result<[u8; N], MkfsError> {
     let mut bytes = [0; N];
-    let mut filled = 0;
-    while let Some(rest) = bytes.get_mut(filled..).filter(|r| !r.is_empty()) {
-        match rustix::rand::getrandom(rest, rustix::rand::GetRandomFlags::empty()) {
-            Ok(done) => filled += done,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(e) => return Err(MkfsError::Random(e.into())),
-        }
-    }
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+        .map_err(|e| MkfsError::Random(e.into()))?;
     Ok(bytes)
 }
 

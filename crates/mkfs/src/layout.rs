@@ -5,9 +5,10 @@ use segno_format::checkpoint::{CHECKSUM_OFFSET_MAX, CHECKSUM_OFFSET_MIN};
 use segno_format::geometry::{NAT_PER_BLOCK, SIT_PER_BLOCK};
 use segno_format::sit::LogType;
 use segno_format::superblock::{MAX_DEVICES, MAX_SEGMENTS};
-use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, BlockAddr, Features, SegNo};
+use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, BlockAddr, Features, Geometry, SegNo};
 
-const CKPT_SEGMENTS: u32 = 2;
+/// Segments of the checkpoint area, one for each pack.
+pub(crate) const CKPT_SEGMENTS: u32 = 2;
 /// Bytes in the checkpoint block for the two version bitmaps.
 const BITMAP_ROOM: u32 = CHECKSUM_OFFSET_MAX - CHECKSUM_OFFSET_MIN;
 /// Bytes of a version bitmap for each segment of one copy.
@@ -17,45 +18,13 @@ const SUPERBLOCK_BYTES: u64 = 2 * BLOCK_SIZE as u64;
 /// NAT segments kept with `large_nat_bitmap`, of those that could hold a node for every block.
 const LARGE_NAT_PERCENT: u32 = 20;
 
-/// Where everything will be. The names are those of the superblock and the checkpoint.
+/// Where everything will be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layout {
-    /// Blocks of all devices together.
-    pub block_count: u64,
+    /// Sizes and places of all areas.
+    pub geo: Geometry,
     /// Segments on each device.
     pub device_segments: Vec<u32>,
-    /// Segments in a section.
-    pub segs_per_sec: u32,
-    /// Sections in a zone.
-    pub secs_per_zone: u32,
-    /// Sections of the main area.
-    pub section_count: u32,
-    /// Segments of all areas.
-    pub segment_count: u32,
-    /// Segments of the checkpoint area, one for each pack.
-    pub segment_count_ckpt: u32,
-    /// Segments of the SIT area, both copies.
-    pub segment_count_sit: u32,
-    /// Segments of the NAT area, both copies.
-    pub segment_count_nat: u32,
-    /// Segments of the summary area.
-    pub segment_count_ssa: u32,
-    /// Segments of the main area.
-    pub segment_count_main: u32,
-    /// First block of segment 0, behind the superblocks.
-    pub segment0_blkaddr: u32,
-    /// First block of the checkpoint area.
-    pub cp_blkaddr: u32,
-    /// First block of the SIT area.
-    pub sit_blkaddr: u32,
-    /// First block of the NAT area.
-    pub nat_blkaddr: u32,
-    /// First block of the summary area.
-    pub ssa_blkaddr: u32,
-    /// First block of the main area.
-    pub main_blkaddr: u32,
-    /// Blocks between checkpoint and orphan blocks in a pack, which hold the part of the SIT bitmap that does not fit.
-    pub cp_payload: u32,
     /// Room kept for cleaning.
     pub reserve: Reserve,
     cursegs: CurSegs,
@@ -71,7 +40,7 @@ impl Layout {
     /// First block of that segment.
     #[must_use]
     pub fn curseg_start(&self, log: LogType) -> BlockAddr {
-        BlockAddr(self.main_blkaddr).offset(self.curseg(log).0.saturating_mul(BLOCKS_PER_SEG))
+        self.geo.seg_start(self.curseg(log))
     }
 }
 
@@ -111,14 +80,13 @@ pub(crate) fn plan_within(sizes: &[u64], opts: &MkfsOptions) -> Result<Layout, M
     let sit_blkaddr = segment0 + blocks(CKPT_SEGMENTS);
     let nat_blkaddr = sit_blkaddr + blocks(areas.sit);
     let ssa_blkaddr = nat_blkaddr + blocks(areas.nat);
-    Ok(Layout {
+    let geo = Geometry {
+        block_size: BLOCK_SIZE as u32,
         block_count: sizes.iter().sum(),
-        device_segments,
         segs_per_sec: opts.segs_per_sec,
         secs_per_zone: opts.secs_per_zone,
         section_count,
         segment_count: segments,
-        segment_count_ckpt: CKPT_SEGMENTS,
         segment_count_sit: areas.sit,
         segment_count_nat: areas.nat,
         segment_count_ssa: areas.ssa,
@@ -130,9 +98,11 @@ pub(crate) fn plan_within(sizes: &[u64], opts: &MkfsOptions) -> Result<Layout, M
         ssa_blkaddr,
         main_blkaddr: ssa_blkaddr + blocks(areas.ssa),
         cp_payload: areas.cp_payload,
-        reserve,
-        cursegs: if ro { cursegs::read_only() } else { cursegs::spread(zones, segs_per_zone) },
-    })
+        has_ssa: !ro,
+        packed_ssa: false,
+    };
+    let cursegs = if ro { cursegs::read_only() } else { cursegs::spread(zones, segs_per_zone) };
+    Ok(Layout { geo, device_segments, reserve, cursegs })
 }
 
 /// Whether every block has an address that is none of the markers.
@@ -295,15 +265,15 @@ mod tests {
             let l = plan(&[v.blocks], &v.opts).unwrap();
             let context = format!("{} blocks, {}x{}", v.blocks, v.opts.segs_per_sec, v.opts.secs_per_zone);
             let areas = [
-                l.segment_count,
-                l.segment_count_sit,
-                l.segment_count_nat,
-                l.segment_count_ssa,
-                l.segment_count_main,
-                l.cp_payload,
+                l.geo.segment_count,
+                l.geo.segment_count_sit,
+                l.geo.segment_count_nat,
+                l.geo.segment_count_ssa,
+                l.geo.segment_count_main,
+                l.geo.cp_payload,
             ];
             assert_eq!(areas, v.areas, "{context}");
-            assert_eq!(l.segment0_blkaddr, v.opts.segs_per_zone() * 512, "{context}");
+            assert_eq!(l.geo.segment0_blkaddr, v.opts.segs_per_zone() * 512, "{context}");
             // mkfs.f2fs 1.15 gives the other sizes a reserve for segments that they do not have.
             if let Some(reserve) = v.reserve {
                 assert_eq!(
@@ -320,10 +290,10 @@ mod tests {
     fn logs_start_in_their_zones() {
         let l = plan(&[256 * MIB], &zones(1, 1)).unwrap();
         assert_eq!(LogType::ALL.map(|log| l.curseg(log).0), [3, 59, 29, 0, 1, 2]);
-        assert_eq!(l.curseg_start(LogType::HotData).0, l.main_blkaddr + 3 * 512);
+        assert_eq!(l.curseg_start(LogType::HotData).0, l.geo.main_blkaddr + 3 * 512);
         // The smallest main area: quarter and half would be among the first four.
         let l = plan(&[52 * MIB], &zones(1, 1)).unwrap();
-        assert_eq!(l.segment_count_main, 18);
+        assert_eq!(l.geo.segment_count_main, 18);
         assert_eq!(LogType::ALL.map(|log| l.curseg(log).0), [3, 8, 4, 0, 1, 2]);
         let l = plan(&[GIB], &zones(4, 2)).unwrap();
         assert_eq!(LogType::ALL.map(|log| l.curseg(log).0), [24, 29 * 8, 14 * 8, 0, 8, 16]);
@@ -333,7 +303,7 @@ mod tests {
     fn zones_are_aligned_on_the_disk() {
         let at = |partition_start| {
             let opts = MkfsOptions { partition_start, ..zones(2, 1) };
-            plan(&[GIB], &opts).unwrap().segment0_blkaddr
+            plan(&[GIB], &opts).unwrap().geo.segment0_blkaddr
         };
         assert_eq!(at(0), 1024);
         assert_eq!(at(1 << 20), 768);
@@ -346,7 +316,7 @@ mod tests {
     fn whole_zones_of_every_device_count() {
         let l = plan(&[64 * MIB + 7, 33 * MIB, 129 * MIB], &zones(2, 1)).unwrap();
         assert_eq!(l.device_segments, [30, 16, 64]);
-        assert_eq!((l.segment_count, l.block_count), (110, 226 * MIB + 7));
+        assert_eq!((l.geo.segment_count, l.geo.block_count), (110, 226 * MIB + 7));
         let e = plan(&[64 * MIB, 3 * MIB], &zones(2, 1)).unwrap_err();
         assert!(matches!(e, MkfsError::DeviceTooSmall { number: 1, blocks: 768, zone_blocks: 1024 }), "{e}");
     }
@@ -361,8 +331,8 @@ mod tests {
                 for large_nat_bitmap in [false, true] {
                     let opts = MkfsOptions { large_nat_bitmap, ..zones(segs, secs) };
                     let Ok(l) = plan(&[blocks], &opts) else { continue };
-                    assert_eq!(l.segment_count_main, l.section_count * segs);
-                    let end = u64::from(l.main_blkaddr) + u64::from(l.segment_count_main) * 512;
+                    assert_eq!(l.geo.segment_count_main, l.geo.section_count * segs);
+                    let end = u64::from(l.geo.main_blkaddr) + u64::from(l.geo.segment_count_main) * 512;
                     assert!(
                         end <= blocks && end < u64::from(u32::MAX),
                         "{blocks} blocks, {segs}x{secs}: {l:?}"

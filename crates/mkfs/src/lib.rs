@@ -25,6 +25,7 @@ mod superblock;
 mod target;
 mod zones;
 
+pub use checkpoint::{Counts, FirstCheckpoint, Packs};
 pub use content::quota_inos;
 pub use error::MkfsError;
 pub use format::{Report, format};

@@ -150,10 +150,13 @@ impl MkfsOptions {
         self.validate_geometry()?;
         let units = self.label.encode_utf16().count();
         if units > LABEL_UNITS {
-            return Err(MkfsError::LabelTooLong { units });
+            return refuse(format!(
+                "the label has {units} UTF-16 units, at most {LABEL_UNITS} fit: shorten it"
+            ));
         }
         if self.checkpoint_ver == Some(0) {
-            return Err(MkfsError::CheckpointVersion);
+            // It would not be newer than the empty second pack.
+            return refuse("the first checkpoint version must not be 0");
         }
         self.validate_extensions()
     }
@@ -168,27 +171,29 @@ impl MkfsOptions {
             return Ok(sizes);
         }
         match (&mut sizes[..], devices) {
-            ([_], _) if self.zoned => Err(MkfsError::Gap { why: "a zoned volume has none" }),
+            ([_], _) if self.zoned => refuse("a journal behind the volume: a zoned volume has none"),
             ([size], [device]) => {
                 let left = device.saturating_sub(self.gap_blocks);
                 *size = left.min(*size) / u64::from(BLOCKS_PER_SEG) * u64::from(BLOCKS_PER_SEG);
                 Ok(sizes)
             }
-            _ => Err(MkfsError::Gap { why: "a volume of several devices has none" }),
+            _ => refuse("a journal behind the volume: a volume of several devices has none"),
         }
     }
 
     fn validate_features(&self) -> Result<(), MkfsError> {
         let unsupported = self.features.difference(SUPPORTED);
         if !unsupported.is_empty() {
-            return Err(MkfsError::Unsupported { features: unsupported });
+            let list = unsupported.names().join(", ");
+            return refuse(format!("cannot format with feature {list}: not supported here; leave it out"));
         }
         let needy = self.features.intersection(NEED_EXTRA_ATTR);
         if !needy.is_empty() && !self.has(Features::EXTRA_ATTR) {
-            return Err(MkfsError::NeedsExtraAttr { features: needy });
+            let list = needy.names().join(", ");
+            return refuse(format!("feature {list} needs extra_attr: add extra_attr to the feature list"));
         }
         if self.casefold != CasefoldFlags::default() && !self.has(Features::CASEFOLD) {
-            return Err(MkfsError::FlagsWithoutCasefold);
+            return refuse("casefold flags need the casefold feature: add casefold to the feature list");
         }
         Ok(())
     }
@@ -198,19 +203,16 @@ impl MkfsOptions {
             [("segments per section", self.segs_per_sec), ("sections per zone", self.secs_per_zone)]
         {
             if !(1..=MAX_SEGMENTS).contains(&value) {
-                return Err(MkfsError::OutOfRange {
-                    name,
-                    value: value.into(),
-                    min: 1,
-                    max: MAX_SEGMENTS.into(),
-                });
+                return refuse(format!("{name} is {value}, it must be 1 to {MAX_SEGMENTS}"));
             }
         }
         if !self.sector_size.is_power_of_two() || !(512..=4096).contains(&self.sector_size) {
-            return Err(MkfsError::SectorSize { bytes: self.sector_size });
+            return refuse(format!("sector size {} is not 512, 1024, 2048 or 4096", self.sector_size));
         }
         match self.overprovision_percent {
-            Some(p) if !(p > 0.0 && p < 100.0) => Err(MkfsError::Overprovision { percent: p }),
+            Some(percent) if !(percent > 0.0 && percent < 100.0) => {
+                refuse(format!("overprovision ratio {percent}% must be above 0 and below 100"))
+            }
             _ => Ok(()),
         }
     }
@@ -218,14 +220,20 @@ impl MkfsOptions {
     fn validate_extensions(&self) -> Result<(), MkfsError> {
         let count = self.cold_extensions.len().saturating_add(self.hot_extensions.len());
         if count > MAX_EXTENSIONS as usize {
-            return Err(MkfsError::TooManyExtensions { count });
+            return refuse(format!(
+                "{count} file extensions in the cold and hot lists, at most 64 fit: drop some"
+            ));
         }
         let bad = |e: &&String| e.is_empty() || e.len() >= EXTENSION_LEN || e.contains('\0');
         match self.cold_extensions.iter().chain(&self.hot_extensions).find(bad) {
-            Some(e) => Err(MkfsError::Extension { text: e.clone() }),
+            Some(e) => refuse(format!("file extension {e:?} must have 1 to 7 bytes")),
             None => Ok(()),
         }
     }
+}
+
+fn refuse<T>(why: impl Into<String>) -> Result<T, MkfsError> {
+    Err(MkfsError::Options(why.into()))
 }
 
 #[cfg(test)]

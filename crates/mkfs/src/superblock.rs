@@ -1,7 +1,8 @@
 //! The superblock of a fresh volume.
+use crate::layout::CKPT_SEGMENTS;
 use crate::{Layout, MkfsError, MkfsOptions};
 use segno_format::superblock::{RawDevice, RawSuperblock, SB_CRC_OFFSET, Superblock};
-use segno_format::{F2FS_MAGIC, Features, Nid};
+use segno_format::{F2FS_MAGIC, Features, Geometry, Nid};
 use zerocopy::FromZeros;
 use zerocopy::little_endian::{U16, U32, U64};
 
@@ -23,7 +24,7 @@ pub fn superblock(
 ) -> Result<Superblock, MkfsError> {
     let mut sb = RawSuperblock::new_zeroed();
     put_identity(&mut sb, opts, uuid);
-    put_layout(&mut sb, layout);
+    put_geometry(&mut sb, &layout.geo);
     put_extensions(&mut sb, opts);
     put_devices(&mut sb, layout, paths)?;
     sb.qf_ino = quota_inos.map(|nid| U32::new(nid.map_or(0, |n| n.0)));
@@ -60,24 +61,24 @@ fn put_identity(sb: &mut RawSuperblock, opts: &MkfsOptions, uuid: [u8; 16]) {
 /// What the superblock's text fields say about who formatted.
 const VERSION: &str = concat!("segno-mkfs ", env!("CARGO_PKG_VERSION"));
 
-fn put_layout(sb: &mut RawSuperblock, layout: &Layout) {
-    sb.segs_per_sec = U32::new(layout.segs_per_sec);
-    sb.secs_per_zone = U32::new(layout.secs_per_zone);
-    sb.block_count = U64::new(layout.block_count);
-    sb.section_count = U32::new(layout.section_count);
-    sb.segment_count = U32::new(layout.segment_count);
-    sb.segment_count_ckpt = U32::new(layout.segment_count_ckpt);
-    sb.segment_count_sit = U32::new(layout.segment_count_sit);
-    sb.segment_count_nat = U32::new(layout.segment_count_nat);
-    sb.segment_count_ssa = U32::new(layout.segment_count_ssa);
-    sb.segment_count_main = U32::new(layout.segment_count_main);
-    sb.segment0_blkaddr = U32::new(layout.segment0_blkaddr);
-    sb.cp_blkaddr = U32::new(layout.cp_blkaddr);
-    sb.sit_blkaddr = U32::new(layout.sit_blkaddr);
-    sb.nat_blkaddr = U32::new(layout.nat_blkaddr);
-    sb.ssa_blkaddr = U32::new(layout.ssa_blkaddr);
-    sb.main_blkaddr = U32::new(layout.main_blkaddr);
-    sb.cp_payload = U32::new(layout.cp_payload);
+fn put_geometry(sb: &mut RawSuperblock, geo: &Geometry) {
+    sb.segs_per_sec = U32::new(geo.segs_per_sec);
+    sb.secs_per_zone = U32::new(geo.secs_per_zone);
+    sb.block_count = U64::new(geo.block_count);
+    sb.section_count = U32::new(geo.section_count);
+    sb.segment_count = U32::new(geo.segment_count);
+    sb.segment_count_ckpt = U32::new(CKPT_SEGMENTS);
+    sb.segment_count_sit = U32::new(geo.segment_count_sit);
+    sb.segment_count_nat = U32::new(geo.segment_count_nat);
+    sb.segment_count_ssa = U32::new(geo.segment_count_ssa);
+    sb.segment_count_main = U32::new(geo.segment_count_main);
+    sb.segment0_blkaddr = U32::new(geo.segment0_blkaddr);
+    sb.cp_blkaddr = U32::new(geo.cp_blkaddr);
+    sb.sit_blkaddr = U32::new(geo.sit_blkaddr);
+    sb.nat_blkaddr = U32::new(geo.nat_blkaddr);
+    sb.ssa_blkaddr = U32::new(geo.ssa_blkaddr);
+    sb.main_blkaddr = U32::new(geo.main_blkaddr);
+    sb.cp_payload = U32::new(geo.cp_payload);
 }
 
 /// Cold extensions first, hot ones directly after; the lengths have been checked with the options.
@@ -98,7 +99,10 @@ fn put_devices(sb: &mut RawSuperblock, layout: &Layout, paths: &[&str]) -> Resul
     for ((dst, path), &segments) in sb.devs.iter_mut().zip(paths).zip(&layout.device_segments) {
         let room = dst.path.len();
         if path.is_empty() || path.len() >= room || path.contains('\0') {
-            return Err(MkfsError::Path { path: (*path).to_owned() });
+            return Err(MkfsError::Options(format!(
+                "device path {path:?} must have 1 to 63 bytes to be recorded in a volume of several devices: \
+                 use another path"
+            )));
         }
         *dst = RawDevice { path: [0; 64], total_segments: U32::new(segments) };
         put_text(&mut dst.path, path);

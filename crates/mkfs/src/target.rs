@@ -45,7 +45,7 @@ impl<'a> Target<'a> {
             return Err(MkfsError::ReadOnly { path: m.path.clone() });
         }
         // Segments are counted from segment 0, which comes after the superblocks.
-        let mut lead = u64::from(layout.segment0_blkaddr);
+        let mut lead = u64::from(layout.geo.segment0_blkaddr);
         let (mut start, mut starts, mut shares) = (0, Vec::new(), Vec::new());
         for (member, &segments) in members.iter().zip(&layout.device_segments) {
             let share = u64::from(segments) * u64::from(BLOCKS_PER_SEG) + std::mem::take(&mut lead);

@@ -43,18 +43,18 @@ pub(crate) fn check(zones: &[Vec<Zone>], layout: &Layout, opts: &MkfsOptions) ->
     if !opts.zoned {
         return Ok(());
     }
-    let per_zone = u64::from(layout.segs_per_sec) * u64::from(BLOCKS_PER_SEG);
+    let per_zone = u64::from(layout.geo.segs_per_sec) * u64::from(BLOCKS_PER_SEG);
     let mut start = 0;
     for (i, (zones, &segments)) in zones.iter().zip(&layout.device_segments).enumerate() {
-        let lead = if i == 0 { u64::from(layout.segment0_blkaddr) } else { 0 };
+        let lead = if i == 0 { u64::from(layout.geo.segment0_blkaddr) } else { 0 };
         for z in zones.iter().filter(|z| z.kind == ZoneKind::Sequential) {
             let at = start + z.start;
-            if at < u64::from(layout.main_blkaddr) {
+            if at < u64::from(layout.geo.main_blkaddr) {
                 return Err(zoned(
                     "the metadata does not fit into the conventional zones before the first sequential one",
                 ));
             }
-            if !(at - u64::from(layout.main_blkaddr)).is_multiple_of(per_zone) {
+            if !(at - u64::from(layout.geo.main_blkaddr)).is_multiple_of(per_zone) {
                 return Err(zoned("zones and sections would not begin at the same blocks"));
             }
         }

@@ -108,7 +108,7 @@ impl Rig {
         let geometry = Geometry {
             zone_blocks: u16::try_from(zone_blocks)?,
             zones: ZONES,
-            conventional: layout.main_blkaddr.div_ceil(zone_blocks),
+            conventional: layout.geo.main_blkaddr.div_ceil(zone_blocks),
         };
         let device =
             StoreDevice::create(store.clone(), &Path::from("v"), geometry, false, Options::default())?;

@@ -90,7 +90,7 @@ pub fn create(
     let geometry = Geometry {
         zone_blocks: u16::try_from(zone_blocks)?,
         zones: u32::try_from(zones)?,
-        conventional: layout.main_blkaddr.div_ceil(zone_blocks),
+        conventional: layout.geo.main_blkaddr.div_ceil(zone_blocks),
     };
     let url_of = parse(url)?;
     if let Url::Directory(dir) = &url_of {

@@ -250,7 +250,7 @@ fn large_writes_use_no_more_zones_than_there_are_logs() {
 fn metadata_on_a_device_of_its_own() {
     let zones = Arc::new(ZonedDevice::new(ZoneShape { zones: 33, conventional: 0, ..SHAPE }));
     let members = [member(Arc::new(MemDevice::new(8 * 512))), member(zones.clone())];
-    let layout = format(&members, &zoned()).unwrap().layout;
+    let layout = format(&members, &zoned()).unwrap().layout.geo;
     assert_eq!((layout.main_blkaddr, layout.section_count), (8 * 512, 33));
     let [first, second] = members;
     let joined =

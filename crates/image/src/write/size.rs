@@ -43,8 +43,8 @@ impl Demand {
     fn fits(&self, layout: &Layout, free: u64) -> bool {
         let reserve = &layout.reserve;
         let reserved = u64::from(reserve.rsvd_segment_count) * SEGMENT_BLOCKS;
-        let main = u64::from(layout.segment_count_main) * SEGMENT_BLOCKS;
-        let nat_blocks = u64::from(layout.segment_count_nat / 2) * SEGMENT_BLOCKS;
+        let main = u64::from(layout.geo.segment_count_main) * SEGMENT_BLOCKS;
+        let nat_blocks = u64::from(layout.geo.segment_count_nat / 2) * SEGMENT_BLOCKS;
         self.main.saturating_add(reserved) <= main
             && self.blocks.saturating_add(free) <= reserve.user_block_count
             && self.nids < nat_blocks * u64::from(NAT_PER_BLOCK)

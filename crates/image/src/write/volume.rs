@@ -1,13 +1,13 @@
 //! One build: what is stored, where, and in which order it is written.
 use super::body::Body;
 use super::data::Placing;
-use super::main_area::{Image, MainArea};
+use super::main_area::{Image, LogRun, MainArea};
 use super::nodes::Nodes;
 use super::owners::QuotaFile;
 use super::plan::{Numbers, Plan};
 use super::progress::Progress;
 use super::size::{Demand, given, smallest};
-use super::tables::{Counts, Tables, Writer};
+use super::tables::{Tables, Writer};
 use super::{BLOCK, SEGMENT};
 use crate::options::{BuildOptions, Headroom, Size};
 use crate::progress::Progress as Shown;
@@ -16,7 +16,7 @@ use crate::{Error, Result};
 use segno_format::sit::LogType;
 use segno_format::superblock::SUPERBLOCK_COPIES;
 use segno_format::{BLOCK_SIZE, Block, Features};
-use segno_mkfs::{Layout, MkfsOptions, plan, quota_inos, superblock};
+use segno_mkfs::{Counts, Layout, MkfsOptions, plan, quota_inos, superblock};
 use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
@@ -57,7 +57,7 @@ pub(crate) fn write(
         compression: options.compression,
         released: mkfs.has(Features::RO) && !options.reserved,
     };
-    let mut image = Image { file, path, main: provisional.main_blkaddr };
+    let mut image = Image { file, path, main: provisional.geo.main_blkaddr };
     image.set_len(0)?;
     let mut build = Build {
         plan: &plan,
@@ -77,12 +77,12 @@ pub(crate) fn write(
         Size::Auto(headroom) => smallest(&demand, headroom, mkfs)?,
         Size::Bytes(bytes) => given(&demand, bytes, mkfs)?,
     };
-    if layout.main_blkaddr != image.main {
-        image.move_main(layout.main_blkaddr, data_end)?;
+    if layout.geo.main_blkaddr != image.main {
+        image.move_main(layout.geo.main_blkaddr, data_end)?;
     }
     image.set_len(bytes)?;
     let sb = superblock(&layout, mkfs, uuid, &[], inos)?;
-    let summaries = if sb.geo.has_ssa { build.area.end()? } else { 0 };
+    let summaries = if layout.geo.has_ssa { build.area.end()? } else { 0 };
     let mut tables = Tables::new(summaries, counts.next_nid);
     let quota = &mut build.quota;
     nodes.write(&image, &mut tables, &mut build.progress, |index, blocks| {
@@ -92,8 +92,7 @@ pub(crate) fn write(
     })?;
     build.write_quota_files(quota_nodes, &image, &mut tables)?;
     let logs = build.area.runs();
-    let writer =
-        Writer { image: &image, layout: &layout, geo: &sb.geo, options: mkfs, tables: &tables, logs };
+    let writer = Writer { image: &image, layout: &layout, options: mkfs, tables: &tables, logs };
     writer.write(counts, version)?;
     let mut block = Block::zeroed();
     sb.raw.store(&mut block.0);
@@ -151,6 +150,7 @@ impl Build<'_, '_> {
             nodes: nodes.count + quota,
             inodes: bodies.len() as u64 + quota,
             next_nid: nodes.next_nid,
+            segments: self.area.runs().iter().map(LogRun::segments).sum(),
         }
     }
 
@@ -170,7 +170,7 @@ impl Build<'_, '_> {
     }
 
     fn built(&self, bytes: u64, layout: &Layout, counts: &Counts, bodies: &[Body]) -> Built {
-        let main = u64::from(layout.main_blkaddr);
+        let main = u64::from(layout.geo.main_blkaddr);
         let logs = self.area.runs().iter().map(|r| {
             let start = main + u64::from(r.start);
             // With the next blocks of the log, where recovery looks for more.

@@ -61,7 +61,7 @@ fn the_remains_of_a_volume_are_recognised_and_refused() {
 #[test]
 fn the_root_alone_tells_that_there_was_a_volume() {
     let device = volume(64 * MIB, &MkfsOptions::default());
-    let main = segno_mkfs::plan(&[device.block_count()], &MkfsOptions::default()).unwrap().main_blkaddr;
+    let main = segno_mkfs::plan(&[device.block_count()], &MkfsOptions::default()).unwrap().geo.main_blkaddr;
     overwrite(&device, main.into(), false);
     assert!(Contents::of(&device).unwrap().is_wiped_volume());
 }
@@ -110,7 +110,7 @@ fn an_old_journal_does_not_follow_the_new_volume() {
     journal(end + 512, &device);
     let made =
         format(&[Member { device: device.clone(), path: "disk".into(), zeroed: false }], &options).unwrap();
-    assert_eq!(made.layout.block_count, end);
+    assert_eq!(made.layout.geo.block_count, end);
     let mut found = vec![Block::zeroed(); 2];
     device.read(end, &mut found).unwrap();
     assert!(found.iter().all(Block::is_zero));

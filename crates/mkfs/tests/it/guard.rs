@@ -5,8 +5,8 @@ use segno_mkfs::{Layout, MkfsOptions, plan};
 
 fn extent(layout: &Layout) -> Extent {
     Extent {
-        sections: layout.section_count.into(),
-        blocks_per_section: u64::from(layout.segs_per_sec * BLOCKS_PER_SEG),
+        sections: layout.geo.section_count.into(),
+        blocks_per_section: u64::from(layout.geo.segs_per_sec * BLOCKS_PER_SEG),
         user_blocks: layout.reserve.user_block_count,
     }
 }
@@ -25,8 +25,8 @@ fn the_default_reserve_guards() {
         for layout in sizes.filter_map(|sections| default_layout(segs_per_sec, sections)) {
             let (extent, context) =
                 (extent(&layout), format!("{segs_per_sec} segments a section: {layout:?}"));
-            assert!(extent.guards_small_files() || layout.section_count <= 12, "{context}");
-            if layout.section_count >= 70 {
+            assert!(extent.guards_small_files() || layout.geo.section_count <= 12, "{context}");
+            if layout.geo.section_count >= 70 {
                 assert_eq!(extent.guarded(), Guarded::All, "{context}");
             }
         }

@@ -29,7 +29,7 @@ fn a_gap_behind_the_volume() {
     }
     let gap = |gap_blocks| MkfsOptions { gap_blocks, ..MkfsOptions::default() };
     let blocks = 256 * MIB / BLOCK_SIZE as u64;
-    assert_eq!(plan(&[blocks], &gap(4096)).unwrap().block_count, blocks - 4096);
+    assert_eq!(plan(&[blocks], &gap(4096)).unwrap().geo.block_count, blocks - 4096);
     for impossible in [blocks, blocks - 1, blocks - 8192, u64::MAX] {
         assert!(plan(&[blocks], &gap(impossible)).is_err());
     }

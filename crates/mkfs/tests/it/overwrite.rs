@@ -81,11 +81,11 @@ fn old_contents_do_not_shine_through() {
     format(&[member(dirty.clone(), false)], &force).unwrap();
 
     let segments = |start: u32, n: u32| u64::from(start)..u64::from(start + n * 512);
-    let sit = segments(layout.sit_blkaddr, layout.segment_count_sit / 2);
+    let sit = segments(layout.geo.sit_blkaddr, layout.geo.segment_count_sit / 2);
     // Of the NAT the first segment of each pair is the first copy; here there is one pair.
-    assert_eq!(layout.segment_count_nat, 2);
-    let nat = segments(layout.nat_blkaddr, 1);
-    let pack = u64::from(layout.cp_blkaddr)..u64::from(layout.cp_blkaddr) + 6;
+    assert_eq!(layout.geo.segment_count_nat, 2);
+    let nat = segments(layout.geo.nat_blkaddr, 1);
+    let pack = u64::from(layout.geo.cp_blkaddr)..u64::from(layout.geo.cp_blkaddr) + 6;
     let warm_node = layout.curseg_start(segno_format::sit::LogType::WarmNode).0.into();
     for addr in (0..512).chain(pack).chain(sit).chain(nat).chain([warm_node]) {
         assert_eq!(block(&*dirty, addr).0, block(&*fresh, addr).0, "block {addr}");

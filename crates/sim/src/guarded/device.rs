@@ -83,11 +83,11 @@ impl Geometry {
             let dev = Arc::new(ZonedDevice::new(shape));
             let device: Arc<dyn BlockDevice> = dev.clone();
             match format(&[Member { device, path: "memory".into(), zeroed: true }], &opts) {
-                Ok(made) if u64::from(made.layout.main_blkaddr) <= u64::from(conventional) * blocks => {
-                    let main = made.layout.main_blkaddr.into();
+                Ok(made) if u64::from(made.layout.geo.main_blkaddr) <= u64::from(conventional) * blocks => {
+                    let main = made.layout.geo.main_blkaddr.into();
                     return Ok(Device {
                         zoned: dev,
-                        checkpoints: made.layout.cp_blkaddr.into()..made.layout.sit_blkaddr.into(),
+                        checkpoints: made.layout.geo.cp_blkaddr.into()..made.layout.geo.sit_blkaddr.into(),
                         main,
                     });
                 }

@@ -181,21 +181,21 @@ fn is_in_dev(path: &Path) -> bool {
 }
 
 fn report_json(args: &Args, report: &Report, journal: Option<u64>) -> serde_json::Value {
-    let l = &report.layout;
+    let geo = &report.layout.geo;
     json!({
         "image": args.image.display().to_string(),
         "uuid": uuid_text(&report.uuid),
         "checkpoint_ver": report.checkpoint_ver,
-        "segment_count": l.segment_count,
-        "segment_count_main": l.segment_count_main,
+        "segment_count": geo.segment_count,
+        "segment_count_main": geo.segment_count_main,
         "journal_bytes": journal,
     })
 }
 
 fn extent(layout: &Layout) -> Extent {
     Extent {
-        sections: layout.section_count.into(),
-        blocks_per_section: u64::from(layout.segs_per_sec) * u64::from(BLOCKS_PER_SEG),
+        sections: layout.geo.section_count.into(),
+        blocks_per_section: u64::from(layout.geo.segs_per_sec) * u64::from(BLOCKS_PER_SEG),
         user_blocks: layout.reserve.user_block_count,
     }
 }
@@ -212,14 +212,14 @@ fn warn_if_unguarded(args: &Args, layout: &Layout) {
 }
 
 fn print(args: &Args, report: &Report, journal: Option<u64>) -> Result<()> {
-    let l = &report.layout;
+    let geo = &report.layout.geo;
     writeln!(
         stdout(),
         "{}: F2FS volume {} of {} segments, {} of them for files",
         args.image.display(),
         uuid_text(&report.uuid),
-        l.segment_count,
-        l.segment_count_main
+        geo.segment_count,
+        geo.segment_count_main
     )?;
     if let Some(bytes) = journal {
         writeln!(stdout(), "a journal of {} follows it: mount with -o journal=auto", size::human(bytes))?;
