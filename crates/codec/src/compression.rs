@@ -13,39 +13,32 @@ use crate::lzo;
 
 /// How the clusters of a file are compressed (`i_compress_algorithm`).
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[repr(u8)]
 pub enum Algorithm {
     /// LZO1X.
-    Lzo,
+    Lzo = 0,
     /// An LZ4 block without a frame.
-    Lz4,
+    Lz4 = 1,
     /// One Zstandard frame.
-    Zstd,
+    Zstd = 2,
     /// LZO1X with the kernel's runs of zeros.
-    LzoRle,
+    LzoRle = 3,
 }
 
 impl Algorithm {
+    /// All of them, by their numbers.
+    pub const ALL: [Self; 4] = [Self::Lzo, Self::Lz4, Self::Zstd, Self::LzoRle];
+
     /// The algorithm an inode names, if it is a known one.
     #[must_use]
     pub fn from_disk(id: u8) -> Option<Self> {
-        match id {
-            0 => Some(Self::Lzo),
-            1 => Some(Self::Lz4),
-            2 => Some(Self::Zstd),
-            3 => Some(Self::LzoRle),
-            _ => None,
-        }
+        Self::ALL.get(usize::from(id)).copied()
     }
 
     /// The number that inodes store.
     #[must_use]
     pub fn to_disk(self) -> u8 {
-        match self {
-            Self::Lzo => 0,
-            Self::Lz4 => 1,
-            Self::Zstd => 2,
-            Self::LzoRle => 3,
-        }
+        self as u8
     }
 }
 

@@ -1,7 +1,6 @@
 //! Counts of properties that files on the host did not get.
 use serde::Serialize;
 use std::fmt;
-use std::ops::AddAssign;
 
 /// Files that lack a property because [`Preserve`](crate::Preserve) does not have it, by property.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -15,9 +14,6 @@ pub struct LeftOut {
     /// Files without their `trusted.*` attributes.
     pub trusted: u64,
 }
-
-/// The words of `Preserve::parse`, in the order of the counts.
-pub(crate) const WORDS: [&str; 4] = ["setid", "devices", "caps", "trusted"];
 
 impl LeftOut {
     /// Whether every file has everything.
@@ -42,30 +38,16 @@ impl LeftOut {
     /// The counts, with the words of [`Preserve::parse`](crate::Preserve::parse).
     #[must_use]
     pub fn counts(&self) -> [(&'static str, u64); 4] {
-        let [setid, devices, caps, trusted] = WORDS;
-        [(setid, self.setid), (devices, self.devices), (caps, self.caps), (trusted, self.trusted)]
-    }
-}
-
-impl AddAssign for LeftOut {
-    fn add_assign(&mut self, other: Self) {
-        self.setid += other.setid;
-        self.devices += other.devices;
-        self.caps += other.caps;
-        self.trusted += other.trusted;
+        [("setid", self.setid), ("devices", self.devices), ("caps", self.caps), ("trusted", self.trusted)]
     }
 }
 
 /// The counts that are not 0, as a list.
 impl fmt::Display for LeftOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counts = [
-            ("set-ID bits", self.setid),
-            ("device nodes", self.devices),
-            ("file capabilities", self.caps),
-            ("trusted attributes", self.trusted),
-        ];
-        let parts = counts.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{what} ({n})"));
+        let kinds = ["set-ID bits", "device nodes", "file capabilities", "trusted attributes"];
+        let counts = kinds.iter().zip(self.counts()).filter(|(_, (_, n))| *n > 0);
+        let parts = counts.map(|(what, (_, n))| format!("{what} ({n})"));
         f.write_str(&parts.collect::<Vec<_>>().join(", "))
     }
 }

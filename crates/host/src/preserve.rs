@@ -1,5 +1,5 @@
 //! Properties of files that are a matter of trust.
-use crate::left_out::{LeftOut, WORDS};
+use crate::LeftOut;
 
 bitflags::bitflags! {
     /// Properties of a volume's files that files on the host get only on request: they give rights on the host, or only root can
@@ -25,16 +25,12 @@ const PERMISSIONS: u32 = 0o7777;
 impl Preserve {
     /// Reads a word of a list: `setid`, `devices`, `caps`, `trusted` or `all`.
     pub fn parse(word: &str) -> Result<Self, String> {
-        let found = Self::words().find(|(name, _)| *name == word);
-        match (found, word) {
-            (Some((_, one)), _) => Ok(one),
-            (None, "all") => Ok(Self::all()),
-            (None, _) => Err(format!("{word:?} is none of setid, devices, caps, trusted and all")),
+        let mut names = Self::all().iter_names();
+        match names.find(|(name, _)| name.to_ascii_lowercase() == word) {
+            Some((_, one)) => Ok(one),
+            None if word == "all" => Ok(Self::all()),
+            None => Err(format!("{word:?} is none of setid, devices, caps, trusted and all")),
         }
-    }
-
-    fn words() -> impl Iterator<Item = (&'static str, Self)> {
-        WORDS.into_iter().zip([Self::SETID, Self::DEVICES, Self::CAPS, Self::TRUSTED])
     }
 
     /// The permission bits to set; counts bits that are left out.

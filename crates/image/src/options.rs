@@ -80,13 +80,9 @@ impl Compression {
     /// Reads `ALGORITHM[:LEVEL]`.
     pub fn parse(text: &str, log_blocks: u8) -> std::result::Result<Self, String> {
         let (name, level) = text.split_once(':').map_or((text, None), |(n, l)| (n, Some(l)));
-        let algorithm = match name {
-            "lzo" => Algorithm::Lzo,
-            "lz4" => Algorithm::Lz4,
-            "zstd" => Algorithm::Zstd,
-            "lzo-rle" => Algorithm::LzoRle,
-            _ => return Err(format!("unknown algorithm {name}; there are lz4, zstd, lzo and lzo-rle")),
-        };
+        let algorithm = Algorithm::ALL.into_iter().find(|a| a.to_string() == name);
+        let algorithm = algorithm
+            .ok_or_else(|| format!("unknown algorithm {name}; there are lz4, zstd, lzo and lzo-rle"))?;
         let level = match level {
             Some(text) => {
                 text.parse().map_err(|_| format!("level {text:?} is not a number from 0 to 255"))?

@@ -199,11 +199,16 @@ impl Tree {
     /// Numbers the inodes level by level, and by the bytes of their names within a directory, whatever order they were found
     /// in; drops those without a name, and counts links.
     pub(crate) fn in_order(self) -> Result<Self> {
+        self.in_order_below(ROOT)
+    }
+
+    /// The same for the part of the tree with this root.
+    pub(crate) fn in_order_below(self, root: Index) -> Result<Self> {
         let mut old: Vec<Option<Inode>> = self.inodes.into_iter().map(Some).collect();
         let mut place: Vec<Option<Index>> = vec![None; old.len()];
         let mut new: Vec<Inode> = Vec::with_capacity(old.len());
         let missing = || Error::Invariant("a directory has two names");
-        new.extend(old.first_mut().and_then(Option::take));
+        new.extend(old.get_mut(root).and_then(Option::take));
         let mut at = 0;
         while let Some(dir) = new.get_mut(at) {
             let Kind::Directory(names) = &mut dir.kind else {

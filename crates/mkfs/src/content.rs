@@ -1,9 +1,9 @@
 //! The first files: root, quota files, `lost+found`.
-use crate::quota::{self, Usage};
-use crate::{Layout, MkfsOptions};
+use crate::{Layout, MkfsOptions, quota};
 use segno_format::dentry::{DentryShape, FileType, LOST_FOUND};
 use segno_format::inode::{Inline, InodeFlags, RawExtraAttr, RawInode, seal_checksum};
 use segno_format::node::RawNodeFooter;
+use segno_format::quota::QuotaEntry;
 use segno_format::sit::LogType;
 use segno_format::summary::RawSummary;
 use segno_format::{BLOCK_SIZE, Block, BlockAddr, Features, Nid, crc, name_hash};
@@ -63,7 +63,8 @@ impl Content {
         };
         builder.add_root(opts.root_owner, lost_found);
         let dirs = 1 + u64::from(lost_found.is_some());
-        builder.add_quota_files(opts.root_owner, Usage { inodes: dirs, bytes: dirs * BLOCK_SIZE as u64 });
+        let used = QuotaEntry { inodes: dirs, bytes: dirs * BLOCK_SIZE as u64, ..QuotaEntry::default() };
+        builder.add_quota_files(opts.root_owner, used);
         if let Some(ino) = lost_found {
             builder.add_lost_found(opts.root_owner, ino);
         }
@@ -108,21 +109,27 @@ impl Builder<'_> {
         self.add(ino, &inode, &[dot_entries(ino, Nid::ROOT)]);
     }
 
-    fn add_quota_files(&mut self, (uid, gid): (u32, u32), used: Usage) {
+    fn add_quota_files(&mut self, (uid, gid): (u32, u32), used: QuotaEntry) {
         // Project 0 owns everything that no project was given.
         let ids = [uid, gid, 0];
         for (kind, (nid, id)) in self.content.quota_inos.into_iter().zip(ids).enumerate() {
             let Some(nid) = nid else { continue };
+            let bytes = quota::file(kind, id, used);
             let inode = NewInode {
                 mode: MODE_QUOTA,
                 links: 1,
-                size: quota::FILE_SIZE,
+                size: bytes.len() as u64,
                 owner: (uid, gid),
                 flags: InodeFlags::IMMUTABLE,
                 depth: 0,
                 name: b"",
             };
-            self.add(nid, &inode, &quota::file(kind, id, used));
+            let blocks = bytes.chunks(BLOCK_SIZE).map(|part| {
+                let mut block = Block::zeroed();
+                block.0.iter_mut().zip(part).for_each(|(to, from)| *to = *from);
+                block
+            });
+            self.add(nid, &inode, &blocks.collect::<Vec<_>>());
         }
     }
 

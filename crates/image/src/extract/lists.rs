@@ -7,38 +7,34 @@ use crate::tree::{Index, Tree, joined};
 use crate::{Error, Result};
 use segno_format::dentry::FileType;
 use std::collections::HashMap;
-use std::fmt::Write as _;
-use std::io::Write as _;
-
-fn written(result: std::io::Result<()>) -> Result<()> {
-    result.map_err(|_| Error::Invariant("memory takes what is written"))
-}
 
 /// Canned `fs_config`.
-pub(super) fn fs_config(tree: &Tree, mount_point: &str, out: &mut Vec<u8>) -> Result<()> {
+pub(super) fn fs_config(tree: &Tree, mount_point: &str) -> Result<String> {
+    let mut out = String::new();
     for found in names_of(tree)? {
         let inode = tree.get(found.index)?;
         let path = escaped_path(&joined(mount_point.trim_matches('/').as_bytes(), &found.path));
         let path = if path.is_empty() { "/".to_owned() } else { path };
-        written(write!(out, "{path} {} {} {:04o}", inode.uid, inode.gid, inode.mode))?;
+        out += &format!("{path} {} {} {:04o}", inode.uid, inode.gid, inode.mode);
         if let Some(bits) = inode.xattrs.get(CAPABILITY).and_then(|value| capability_bits(value)) {
-            written(write!(out, " capabilities={bits:#x}"))?;
+            out += &format!(" capabilities={bits:#x}");
         }
-        written(writeln!(out))?;
+        out.push('\n');
     }
-    Ok(())
+    Ok(out)
 }
 
 /// SELinux contexts, each path as an expression that matches nothing else.
-pub(super) fn file_contexts(tree: &Tree, mount_point: &str, out: &mut Vec<u8>) -> Result<()> {
+pub(super) fn file_contexts(tree: &Tree, mount_point: &str) -> Result<String> {
+    let mut out = String::new();
     for found in names_of(tree)? {
         let label = tree.get(found.index)?.xattrs.get(LABEL);
         let label = label.map(|l| l.strip_suffix(b"\0").unwrap_or(l));
         let label = label.map_or_else(|| "<<none>>".into(), |l| String::from_utf8_lossy(l));
         let path = pattern(&joined(mount_point.trim_matches('/').as_bytes(), &found.path));
-        written(writeln!(out, "/{path} {label}"))?;
+        out += &format!("/{path} {label}\n");
     }
-    Ok(())
+    Ok(out)
 }
 
 /// The expression for exactly these bytes.
@@ -50,15 +46,15 @@ fn pattern(path: &[u8]) -> String {
         } else if byte.is_ascii_graphic() {
             text.extend(['\\', byte.into()]);
         } else {
-            // Writing to a string does not fail.
-            let _infallible = write!(text, "\\x{byte:02x}");
+            text += &format!("\\x{byte:02x}");
         }
     }
     text
 }
 
 /// The manifest: one line for each inode, at its first path, and for each further name of a device.
-pub(super) fn manifest(tree: &Tree, stored_as: &StoredAs, out: &mut Vec<u8>) -> Result<()> {
+pub(super) fn manifest(tree: &Tree, stored_as: &StoredAs) -> Result<String> {
+    let mut out = String::new();
     let hosts: HashMap<&[u8], &[u8]> = stored_as.iter().map(|(path, host)| (&path[..], &host[..])).collect();
     let mut seen: HashMap<Index, Vec<u8>> = HashMap::new();
     for found in names_of(tree)? {
@@ -70,9 +66,9 @@ pub(super) fn manifest(tree: &Tree, stored_as: &StoredAs, out: &mut Vec<u8>) -> 
             continue;
         }
         let record = Record::of(inode, &found.path, host, first.filter(|_| is_device));
-        let line = serde_json::to_string(&record).map_err(|_| Error::Invariant("a record is JSON"))?;
-        written(writeln!(out, "{line}"))?;
+        out += &serde_json::to_string(&record).map_err(|_| Error::Invariant("a record is JSON"))?;
+        out.push('\n');
         seen.entry(found.index).or_insert(found.path);
     }
-    Ok(())
+    Ok(out)
 }

@@ -78,51 +78,35 @@ pub fn extract_opened(
     let mode = copy_mode([&image.path]);
     let mut tree = volume::read(image, &|_| false)?;
     let notes = std::mem::take(&mut tree.notes);
-    let tree = below(tree, &options.path)?.in_order()?;
+    let root = root(&tree, &options.path)?;
+    // What is not below it loses its names.
+    let tree = tree.in_order_below(root)?;
     let (extracted, stored_as) = match target {
         Target::Directory(dir) => host::write(&tree, dir, options.preserve, progress)?,
         Target::Tar(out) => (tar::write(&tree, out, progress)?, Vec::new()),
     };
-    let file = |path: &Option<PathBuf>, write: &dyn Fn(&mut Vec<u8>) -> Result<()>| match path {
+    let file = |path: &Option<PathBuf>, text: &dyn Fn() -> Result<String>| match path {
         Some(path) => {
-            let mut text = Vec::new();
-            write(&mut text)?;
-            write_file(path, mode, &text).map_err(|e| Error::host("write", path, e))
+            let text = text()?;
+            write_file(path, mode, text.as_bytes()).map_err(|e| Error::host("write", path, e))
         }
         None => Ok(()),
     };
-    file(&options.fs_config, &|out| lists::fs_config(&tree, &options.mount_point, out))?;
-    file(&options.file_contexts, &|out| lists::file_contexts(&tree, &options.mount_point, out))?;
-    file(&options.manifest, &|out| lists::manifest(&tree, &stored_as, out))?;
+    file(&options.fs_config, &|| lists::fs_config(&tree, &options.mount_point))?;
+    file(&options.file_contexts, &|| lists::file_contexts(&tree, &options.mount_point))?;
+    file(&options.manifest, &|| lists::manifest(&tree, &stored_as))?;
     Ok(Extracted { notes, ..extracted })
 }
 
-/// The part of a tree at a path. Its root must be a directory.
-fn below(mut tree: Tree, path: &Path) -> Result<Tree> {
+/// The directory at a path.
+fn root(tree: &Tree, path: &Path) -> Result<Index> {
     use std::os::unix::ffi::OsStrExt;
     let found = tree.find(path.as_os_str().as_bytes());
     let index = found.ok_or_else(|| Error::entry(path.to_owned(), "the volume has no such path"))?;
     if !tree.get(index)?.kind.is_dir() {
         return Err(Error::entry(path.to_owned(), "it is no directory; `segno get` copies single files"));
     }
-    if index != ROOT {
-        // What is not below it loses its names.
-        tree.inodes.swap(ROOT, index);
-        for inode in &mut tree.inodes {
-            if let Kind::Directory(names) = &mut inode.kind {
-                names.values_mut().for_each(|target| *target = swapped(*target, index));
-            }
-        }
-    }
-    Ok(tree)
-}
-
-fn swapped(target: Index, index: Index) -> Index {
-    match target {
-        ROOT => index,
-        t if t == index => ROOT,
-        other => other,
-    }
+    Ok(index)
 }
 
 /// A name of the tree: path and inode.

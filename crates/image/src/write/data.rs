@@ -3,11 +3,10 @@ use super::body::Body;
 use super::dirs;
 use super::files::{Job, PART, Stored, Worker};
 use super::index::Run;
-use super::main_area::{Image, MainArea};
+use super::main_area::Image;
 use super::ordered::ordered;
-use super::owners::QuotaFile;
 use super::plan::Plan;
-use super::progress::Progress;
+use super::volume::Build;
 use crate::content::Reading;
 use crate::tree::{Index, Kind, ROOT};
 use crate::{Error, Result};
@@ -15,28 +14,20 @@ use segno_format::BLOCK_SIZE;
 use segno_format::sit::LogType;
 use std::sync::Arc;
 
-/// Places all data; one body for each inode.
-pub(crate) struct Placing<'a> {
-    pub(crate) plan: &'a Plan<'a>,
-    pub(crate) quota: &'a mut [QuotaFile],
-    pub(crate) image: &'a Image<'a>,
-    pub(crate) area: &'a mut MainArea,
-    pub(crate) bodies: Vec<Body>,
-}
-
-impl Placing<'_> {
-    pub(crate) fn all(&mut self, progress: &mut Progress<'_>) -> Result<()> {
+impl Build<'_, '_> {
+    /// Places all data.
+    pub(crate) fn place_data(&mut self, image: &Image<'_>) -> Result<()> {
         self.area.start(LogType::HotData)?;
-        self.directories()?;
+        self.directories(image)?;
         self.quota_files()?;
         for log in [LogType::HotData, LogType::WarmData, LogType::ColdData] {
             if log != LogType::HotData && !self.plan.read_only() {
                 self.area.start(log)?;
             }
             if log == LogType::WarmData {
-                self.symlinks()?;
+                self.symlinks(image)?;
             }
-            self.files(log, progress)?;
+            self.files(log, image)?;
         }
         Ok(())
     }
@@ -45,7 +36,7 @@ impl Placing<'_> {
         self.bodies.get_mut(index).ok_or(Error::Invariant("each inode has a body"))
     }
 
-    fn directories(&mut self) -> Result<()> {
+    fn directories(&mut self, image: &Image<'_>) -> Result<()> {
         let tree = self.plan.tree;
         for (index, inode) in tree.inodes.iter().enumerate().filter(|(_, i)| i.kind.is_dir()) {
             let names = dirs::names(tree, index, &|i| self.plan.numbers.inode(i))?;
@@ -58,7 +49,7 @@ impl Placing<'_> {
             let mut bytes = Vec::with_capacity(dir.blocks.len() * BLOCK_SIZE);
             dir.blocks.values().for_each(|b| bytes.extend_from_slice(&b.0));
             let first = self.area.take(dir.blocks.len() as u32)?;
-            self.image.write_main(first, &bytes)?;
+            image.write_main(first, &bytes)?;
             let body = self.body(index)?;
             for (rel, &at) in (first..).zip(dir.blocks.keys()) {
                 body.runs.push(Run { at, rel, len: 1, cluster: false });
@@ -76,7 +67,7 @@ impl Placing<'_> {
         Ok(())
     }
 
-    fn symlinks(&mut self) -> Result<()> {
+    fn symlinks(&mut self, image: &Image<'_>) -> Result<()> {
         let tree = self.plan.tree;
         for (index, inode) in tree.inodes.iter().enumerate() {
             let Kind::Symlink(target) = &inode.kind else { continue };
@@ -90,13 +81,13 @@ impl Placing<'_> {
             let mut bytes = target.to_vec();
             bytes.resize(BLOCK_SIZE, 0);
             let rel = self.area.take(1)?;
-            self.image.write_main(rel, &bytes)?;
+            image.write_main(rel, &bytes)?;
             self.body(index)?.runs.push(Run { at: 0, rel, len: 1, cluster: false });
         }
         Ok(())
     }
 
-    fn files(&mut self, log: LogType, progress: &mut Progress<'_>) -> Result<()> {
+    fn files(&mut self, log: LogType, image: &Image<'_>) -> Result<()> {
         let plan = self.plan;
         let mut todo = plan.order.iter().copied().filter(|&i| plan.log_of(i) == log);
         let mut next = Next { plan, todo: &mut todo, current: None };
@@ -108,24 +99,21 @@ impl Placing<'_> {
             })
         };
         ordered(plan.threads, &mut || next.job(), Worker::default, work, |stored| {
-            self.place(&stored)?;
-            progress.bytes += stored.read;
+            self.place(&stored, image)?;
+            self.progress.bytes += stored.read;
             if stored.is_last {
-                progress.file(plan.tree, stored.inode);
+                self.progress.file(plan.tree, stored.inode);
             }
             Ok(())
         })
     }
 
-    fn place(&mut self, stored: &Stored) -> Result<()> {
-        let mut rel = self.area.take((stored.bytes.len() / BLOCK_SIZE) as u32)?;
-        self.image.write_main(rel, &stored.bytes)?;
+    fn place(&mut self, stored: &Stored, image: &Image<'_>) -> Result<()> {
+        let first = self.area.take((stored.bytes.len() / BLOCK_SIZE) as u32)?;
+        image.write_main(first, &stored.bytes)?;
         let compression = self.plan.compression_of(stored.inode);
         let body = self.body(stored.inode)?;
-        for piece in &stored.pieces {
-            body.runs.push(Run { at: piece.at, rel, len: piece.blocks, cluster: piece.cluster });
-            rel += piece.blocks;
-        }
+        stored.runs.0.iter().for_each(|run| body.runs.push(Run { rel: first + run.rel, ..*run }));
         body.compression = compression.filter(|_| body.runs.is_compressed());
         Ok(())
     }

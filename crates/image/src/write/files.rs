@@ -1,5 +1,6 @@
 //! Reads the content of files in parts, drops blocks of zeros, and compresses clusters.
 use super::BLOCK;
+use super::index::{Run, Runs};
 use crate::content::Reading;
 use crate::options::Compression;
 use crate::tree::Index;
@@ -24,21 +25,12 @@ pub(crate) struct Job {
     pub(crate) is_last: bool,
 }
 
-/// Blocks of a part of a file, next to each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
-    /// First block in the file.
-    pub(crate) at: u32,
-    pub(crate) blocks: u32,
-    /// Whether they are the stored blocks of a compressed cluster.
-    pub(crate) cluster: bool,
-}
-
 /// What is stored of a part of a file.
 pub(crate) struct Stored {
     pub(crate) inode: Index,
-    pub(crate) pieces: Vec<Piece>,
-    /// The blocks of all pieces.
+    /// Where the blocks belong; their places count from the first one.
+    pub(crate) runs: Runs,
+    /// The blocks.
     pub(crate) bytes: Vec<u8>,
     /// Bytes of the file that were read.
     pub(crate) read: u64,
@@ -57,25 +49,19 @@ impl Worker {
         let len = (job.from.size() - job.start).min(PART);
         let mut stored = Stored {
             inode: job.inode,
-            pieces: Vec::new(),
+            runs: Runs::default(),
             bytes: Vec::new(),
             read: len,
             is_last: job.is_last,
         };
         let first = u32::try_from(job.start / BLOCK).map_err(|_| Error::TooLarge)?;
         let padded = len.next_multiple_of(BLOCK) as usize;
+        self.plain.clear();
+        self.plain.resize(padded, 0);
+        job.from.read(&mut self.plain, job.start)?;
         match job.compression {
-            None => {
-                stored.bytes = vec![0; padded];
-                job.from.read(&mut stored.bytes, job.start)?;
-                stored.drop_zeros(first);
-            }
-            Some(compression) => {
-                self.plain.clear();
-                self.plain.resize(padded, 0);
-                job.from.read(&mut self.plain, job.start)?;
-                self.compress(compression, job.keep_zeros, first, &mut stored)?;
-            }
+            None => stored.add_plain(first, &self.plain, false),
+            Some(compression) => self.compress(compression, job.keep_zeros, first, &mut stored)?,
         }
         if job.is_last {
             job.from.finish()?;
@@ -105,11 +91,7 @@ impl Worker {
             // A last cluster that is not whole stays plain, as for the kernel.
             let hole = !keep_zeros && is_zero(plain);
             match if hole { None } else { encoder.encode(plain) } {
-                Some(blocks) => {
-                    let piece = Piece { at, blocks: (blocks.len() / BLOCK_SIZE) as u32, cluster: true };
-                    stored.pieces.push(piece);
-                    stored.bytes.extend_from_slice(blocks);
-                }
+                Some(blocks) => stored.add(at, blocks, true),
                 None if hole => {}
                 None => stored.add_plain(at, plain, keep_zeros),
             }
@@ -124,35 +106,15 @@ impl Stored {
     fn add_plain(&mut self, first: u32, blocks: &[u8], keep_zeros: bool) {
         for (at, block) in (first..).zip(blocks.chunks(BLOCK_SIZE)) {
             if keep_zeros || !is_zero(block) {
-                self.count(at);
-                self.bytes.extend_from_slice(block);
+                self.add(at, block, false);
             }
         }
     }
 
-    /// Removes blocks of zeros from the bytes, which begin with block `first` of the file.
-    fn drop_zeros(&mut self, first: u32) {
-        let blocks = self.bytes.len() / BLOCK_SIZE;
-        let mut kept = 0;
-        for (i, at) in (0..blocks).zip(first..) {
-            let from = i * BLOCK_SIZE;
-            if is_zero(self.bytes.get(from..from + BLOCK_SIZE).unwrap_or_default()) {
-                continue;
-            }
-            self.count(at);
-            if kept != from {
-                self.bytes.copy_within(from..from + BLOCK_SIZE, kept);
-            }
-            kept += BLOCK_SIZE;
-        }
-        self.bytes.truncate(kept);
-    }
-
-    fn count(&mut self, at: u32) {
-        match self.pieces.last_mut() {
-            Some(last) if !last.cluster && last.at + last.blocks == at => last.blocks += 1,
-            _ => self.pieces.push(Piece { at, blocks: 1, cluster: false }),
-        }
+    fn add(&mut self, at: u32, blocks: &[u8], cluster: bool) {
+        let rel = (self.bytes.len() / BLOCK_SIZE) as u32;
+        self.runs.push(Run { at, rel, len: (blocks.len() / BLOCK_SIZE) as u32, cluster });
+        self.bytes.extend_from_slice(blocks);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The inode block.
 use super::body::Body;
 use super::dirs;
-use super::plan::{Numbers, Plan};
+use super::plan::Plan;
 use super::xattr;
 use crate::tree::{Index, Inode, Kind, ROOT};
 use crate::{Error, Result};
@@ -94,7 +94,6 @@ impl Plan<'_> {
 
     /// The inode block as far as it does not depend on addresses. Content that fits into it is read now.
     pub(crate) fn draft(&self, index: Index, body: &Body, main: u32) -> Result<Draft> {
-        let numbers = &self.numbers;
         let inode = self.tree.get(index)?;
         let mut block = Block::zeroed();
         let mut inline = self.inline_flags(inode);
@@ -111,7 +110,7 @@ impl Plan<'_> {
         inline.set(Inline::COMPRESS_RELEASED, self.released && body.compression.is_some());
         let layout = self.divide(&mut block, inode, inline, Some(body))?;
         let raw: &mut RawInode = block.view_mut();
-        self.put_attributes(raw, inode, index, numbers);
+        self.put_attributes(raw, inode, index);
         raw.i_size = U64::new(self.size(inode, body, &layout, in_inode));
         if inode.kind.is_dir() {
             raw.i_current_depth = U32::new(body.dir.1.max(1));
@@ -122,7 +121,7 @@ impl Plan<'_> {
             raw.i_ext = RawExtent { fofs: U32::new(run.at), blk, len: U32::new(run.len) };
         }
         if in_inode {
-            self.put_content(&mut block, &layout, index, numbers)?;
+            self.put_content(&mut block, &layout, index)?;
         }
         if let Kind::Special { numbers: (major, minor), .. } = &inode.kind {
             let (word0, word1) = rdev::encode(*major, *minor);
@@ -155,7 +154,7 @@ impl Plan<'_> {
         })
     }
 
-    fn put_attributes(&self, raw: &mut RawInode, inode: &Inode, index: Index, numbers: &Numbers) {
+    fn put_attributes(&self, raw: &mut RawInode, inode: &Inode, index: Index) {
         raw.i_uid = U32::new(inode.uid);
         raw.i_gid = U32::new(inode.gid);
         raw.i_links = U32::new(inode.links.max(1));
@@ -163,7 +162,7 @@ impl Plan<'_> {
         [raw.i_atime, raw.i_ctime, raw.i_mtime] = [U64::new(secs.cast_unsigned()); 3];
         [raw.i_atime_nsec, raw.i_ctime_nsec, raw.i_mtime_nsec] = [U32::new(nsec); 3];
         if index != ROOT {
-            raw.set_name(numbers.inode(inode.parent), &inode.name);
+            raw.set_name(self.numbers.inode(inode.parent), &inode.name);
         }
         if matches!(inode.kind, Kind::File(_)) {
             raw.i_advise = temperature(&self.superblock, &inode.name).bits();
@@ -180,19 +179,13 @@ impl Plan<'_> {
         }
     }
 
-    fn put_content(
-        &self,
-        block: &mut Block,
-        layout: &InodeLayout,
-        index: Index,
-        numbers: &Numbers,
-    ) -> Result<()> {
+    fn put_content(&self, block: &mut Block, layout: &InodeLayout, index: Index) -> Result<()> {
         let area = block.0.get_mut(layout.inline_range()).unwrap_or_default();
         let inode = self.tree.get(index)?;
         match &inode.kind {
             Kind::Directory(_) => {
-                let names = dirs::names(self.tree, index, &|i| numbers.inode(i))?;
-                let (ino, parent) = (numbers.inode(index), numbers.inode(inode.parent));
+                let names = dirs::names(self.tree, index, &|i| self.numbers.inode(i))?;
+                let (ino, parent) = (self.numbers.inode(index), self.numbers.inode(inode.parent));
                 dirs::fill_inline(&DentryShape::inline(layout), area, &names, ino, parent)
             }
             Kind::File(content) => {

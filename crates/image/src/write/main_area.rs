@@ -115,11 +115,9 @@ impl Image<'_> {
             self.file.write_all_at(part, to_byte + at).map_err(failed)?;
         }
         buffer.fill(0);
-        let mut at = from;
-        while at < to_byte.min(from + len) {
+        for at in (from..to_byte.min(from + len)).step_by(PART) {
             let part = buffer.get(..PART.min((to_byte - at) as usize)).unwrap_or_default();
             self.file.write_all_at(part, at).map_err(failed)?;
-            at += part.len() as u64;
         }
         self.main = to;
         self.set_len(to_byte + len)

@@ -1,6 +1,5 @@
 //! One build: what is stored, where, and in which order it is written.
 use super::body::Body;
-use super::data::Placing;
 use super::main_area::{Image, LogRun, MainArea};
 use super::nodes::Nodes;
 use super::owners::QuotaFile;
@@ -63,14 +62,15 @@ pub(crate) fn write(
         plan: &plan,
         quota: QuotaFile::all(inos, tree),
         area: MainArea::new(mkfs.segs_per_sec),
+        bodies: std::iter::repeat_with(Body::default).take(tree.inodes.len()).collect(),
         progress: Progress { files: 0, bytes: 0, show },
     };
-    let bodies = build.place_data(&image)?;
+    build.place_data(&image)?;
     let data_end = build.area.used();
     build.area.start(LogType::HotNode)?;
     let quota_nodes = build.area.take(quota_files)?;
-    let nodes = Nodes::place(&plan, &bodies, &mut build.area)?;
-    let counts = build.counts(&nodes, &bodies);
+    let nodes = Nodes::place(&plan, &build.bodies, &mut build.area)?;
+    let counts = build.counts(&nodes);
     let demand =
         Demand { main: build.area.end()?.into(), blocks: counts.blocks, nids: counts.next_nid.into() };
     let (bytes, layout) = match options.size {
@@ -99,7 +99,7 @@ pub(crate) fn write(
     for copy in SUPERBLOCK_COPIES {
         image.write(copy.0.into(), &block.0)?;
     }
-    Ok(build.built(bytes, &layout, &counts, &bodies))
+    Ok(build.built(bytes, &layout, &counts))
 }
 
 /// Where the main area probably begins: data is placed before the size of the volume is known.
@@ -119,42 +119,36 @@ fn threads(wanted: usize) -> usize {
     }
 }
 
-struct Build<'a, 'b> {
-    plan: &'a Plan<'a>,
-    quota: Vec<QuotaFile>,
-    area: MainArea,
-    progress: Progress<'b>,
+/// A build under way.
+pub(super) struct Build<'a, 'b> {
+    pub(super) plan: &'a Plan<'a>,
+    pub(super) quota: Vec<QuotaFile>,
+    pub(super) area: MainArea,
+    /// One for each inode.
+    pub(super) bodies: Vec<Body>,
+    pub(super) progress: Progress<'b>,
 }
 
 impl Build<'_, '_> {
-    fn place_data(&mut self, image: &Image<'_>) -> Result<Vec<Body>> {
-        let mut bodies = Vec::new();
-        bodies.resize_with(self.plan.tree.inodes.len(), Body::default);
-        let mut placing =
-            Placing { plan: self.plan, quota: &mut self.quota, image, area: &mut self.area, bodies };
-        placing.all(&mut self.progress)?;
-        Ok(placing.bodies)
+    fn saved(&self) -> u64 {
+        self.bodies.iter().filter_map(|b| Some(b.runs.saved(1 << b.compression?.log_blocks))).sum()
     }
 
-    fn saved(&self, bodies: &[Body]) -> u64 {
-        bodies.iter().filter_map(|b| Some(b.runs.saved(1 << b.compression?.log_blocks))).sum()
-    }
-
-    fn counts(&self, nodes: &Nodes<'_>, bodies: &[Body]) -> Counts {
+    fn counts(&self, nodes: &Nodes<'_>) -> Counts {
         let data: u64 =
             self.area.runs().iter().filter(|r| !r.log.is_node()).map(|r| u64::from(r.blocks)).sum();
-        let reserved = if self.plan.released { 0 } else { self.saved(bodies) };
+        let reserved = if self.plan.released { 0 } else { self.saved() };
         let quota = self.quota.len() as u64;
         Counts {
             blocks: data + reserved + nodes.count + quota,
             nodes: nodes.count + quota,
-            inodes: bodies.len() as u64 + quota,
+            inodes: self.bodies.len() as u64 + quota,
             next_nid: nodes.next_nid,
             segments: self.area.runs().iter().map(LogRun::segments).sum(),
         }
     }
 
-    fn write_quota_files(&mut self, mut rel: u32, image: &Image<'_>, tables: &mut Tables) -> Result<()> {
+    fn write_quota_files(&self, mut rel: u32, image: &Image<'_>, tables: &mut Tables) -> Result<()> {
         for file in &self.quota {
             let mut bytes = file.bytes();
             bytes.resize(bytes.len().next_multiple_of(BLOCK_SIZE), 0);
@@ -169,7 +163,7 @@ impl Build<'_, '_> {
         Ok(())
     }
 
-    fn built(&self, bytes: u64, layout: &Layout, counts: &Counts, bodies: &[Body]) -> Built {
+    fn built(&self, bytes: u64, layout: &Layout, counts: &Counts) -> Built {
         let main = u64::from(layout.geo.main_blkaddr);
         let logs = self.area.runs().iter().map(|r| {
             let start = main + u64::from(r.start);
@@ -179,8 +173,8 @@ impl Build<'_, '_> {
         Built {
             bytes,
             free_blocks: layout.reserve.user_block_count.saturating_sub(counts.blocks),
-            compressed_files: bodies.iter().filter(|b| b.compression.is_some()).count() as u64,
-            saved_blocks: self.saved(bodies),
+            compressed_files: self.bodies.iter().filter(|b| b.compression.is_some()).count() as u64,
+            saved_blocks: self.saved(),
             used: std::iter::once(0..main).chain(logs).collect(),
         }
     }

@@ -10,8 +10,7 @@ const EXTENSION_LEN: usize = 7;
 
 pub(super) fn algorithm(settings: &mut Settings, value: &str) -> Result<(), String> {
     let (name, level) = value.split_once(':').map_or((value, None), |(n, l)| (n, Some(l)));
-    let all = [Algorithm::Lzo, Algorithm::LzoRle, Algorithm::Lz4, Algorithm::Zstd];
-    let algorithm = all.into_iter().find(|a| a.to_string() == name);
+    let algorithm = Algorithm::ALL.into_iter().find(|a| a.to_string() == name);
     let algorithm = algorithm.ok_or("choose lzo, lzo-rle, lz4 or zstd")?;
     let level = level.map_or(Ok(0), |l| l.parse::<u8>().map_err(|_| "a level is a number".to_owned()))?;
     check_level(algorithm, level).map_err(|e| e.to_string())?;

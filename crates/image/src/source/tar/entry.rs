@@ -1,5 +1,5 @@
 //! One entry of an archive: its header together with what extended headers say.
-use super::header::Header;
+use super::header::{GnuSparse, Header};
 use super::pax::{self, Records, decimal};
 use segno_engine::Time;
 use std::collections::BTreeMap;
@@ -42,6 +42,8 @@ pub(crate) fn is_of_one_file(key: &[u8]) -> bool {
 /// How the data of a sparse file is laid out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Sparse {
+    /// As the header and the blocks behind it say.
+    Gnu(GnuSparse),
     /// Parts that are known already, and the size of the file.
     Parts(Vec<(u64, u64)>, u64),
     /// The data begins with the list of parts; the size of the file.
@@ -60,9 +62,10 @@ pub(crate) struct Entry {
 
 impl Entry {
     /// Puts together what a header, the global records and its own ones say; a name that came before a GNU header is in it already.
-    pub(crate) fn new(header: Header, global: &Records, records: &Records) -> Result<Self, String> {
+    pub(crate) fn new(mut header: Header, global: &Records, records: &Records) -> Result<Self, String> {
         let time = Time { secs: header.mtime, nsec: 0 };
-        let mut entry = Self { header, time, ..Self::default() };
+        let sparse = header.sparse.take().map(Sparse::Gnu);
+        let mut entry = Self { header, time, sparse, ..Self::default() };
         for records in [global, records] {
             let earlier = std::mem::take(&mut entry.xattrs);
             for (key, value) in records {
@@ -80,7 +83,7 @@ impl Entry {
             ));
         }
         if records.keys().any(|k| k.starts_with(SPARSE)) {
-            entry.sparse = Some(sparse(records)?);
+            entry.sparse = Some(of_records(records)?);
             if let Some(name) = records.get(&b"GNU.sparse.name"[..]) {
                 entry.header.path.clone_from(name);
             }
@@ -125,7 +128,7 @@ impl Entry {
 }
 
 /// The three forms of GNU.sparse: pairs of records, one list, or a list in the data.
-fn sparse(records: &Records) -> Result<Sparse, String> {
+fn of_records(records: &Records) -> Result<Sparse, String> {
     let get = |key: &[u8]| records.get(&[SPARSE, key].concat());
     let number = |key: &[u8]| get(key).and_then(|v| decimal::<u64>(v));
     if get(b"major").is_some_and(|v| v == b"1") {

@@ -17,7 +17,7 @@ use crate::options::{BuildOptions, Owner};
 use crate::tree::{Index, Inode, Kind, Names, ROOT, Tree};
 use crate::{Error, Result};
 use budget::Budget;
-use entry::Entry;
+use entry::{Entry, Sparse};
 use header::{BLOCK, Header, is_end};
 use pax::Records;
 use segno_engine::Time;
@@ -164,8 +164,8 @@ impl Reader<'_> {
 
     fn skip_data(&mut self, entry: &Entry) -> Result<(), String> {
         if has_data(entry.header.kind) {
-            if entry.header.sparse.is_some() {
-                sparse::gnu_parts(self.spool, &entry.header)?;
+            if let Some(Sparse::Gnu(sparse)) = &entry.sparse {
+                sparse::gnu_parts(self.spool, sparse)?;
             }
             return self.spool.skip(padded(entry.header.size)?);
         }
@@ -193,12 +193,8 @@ impl Reader<'_> {
             let kind = if is_dir { Kind::Directory(Names::new()) } else { self.kind(entry)? };
             let inode = self.inode(entry, kind)?;
             self.pay(&inode, name)?;
-            match old.filter(|_| is_dir && old_is_dir).and_then(|i| self.tree.inodes.get_mut(i)) {
-                Some(existing) => {
-                    let kind = std::mem::replace(&mut existing.kind, Kind::Directory(Names::new()));
-                    *existing = Inode { kind, ..inode };
-                    return Ok(());
-                }
+            match old.filter(|_| is_dir && old_is_dir) {
+                Some(existing) => return self.renew(existing, inode),
                 None => self.tree.add(inode),
             }
         };
@@ -213,10 +209,14 @@ impl Reader<'_> {
             return Err("the root is a directory".into());
         }
         let inode = self.inode(entry, Kind::Directory(Names::new()))?;
-        if let Some(root) = self.tree.inodes.first_mut() {
-            let kind = std::mem::replace(&mut root.kind, Kind::Directory(Names::new()));
-            *root = Inode { kind, ..inode };
-        }
+        self.renew(ROOT, inode)
+    }
+
+    /// Gives a directory other attributes.
+    fn renew(&mut self, dir: Index, inode: Inode) -> Result<(), String> {
+        let dir = self.tree.get_mut(dir).map_err(|e| e.to_string())?;
+        let old = std::mem::replace(dir, inode);
+        dir.kind = old.kind;
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! Sparse files in an archive: which parts of the file the data holds.
 use super::entry::{Entry, Sparse};
-use super::header::{BLOCK, Header, more_parts};
+use super::header::{BLOCK, GnuSparse, more_parts};
 use super::spool::Spool;
 use crate::content::Part;
 
@@ -14,7 +14,7 @@ const LONGEST_NUMBER: usize = 64;
 pub(super) fn parts(spool: &mut Spool, entry: &Entry) -> Result<(Vec<(u64, u64)>, u64), String> {
     let header = &entry.header;
     let (parts, size) = match &entry.sparse {
-        None if header.sparse.is_some() => gnu_parts(spool, header)?,
+        Some(Sparse::Gnu(sparse)) => gnu_parts(spool, sparse)?,
         None => (vec![(0, header.size)], header.size),
         Some(Sparse::Parts(parts, size)) => (parts.clone(), *size),
         Some(Sparse::InData(size)) => (list(spool, header.size)?, *size),
@@ -57,9 +57,8 @@ fn check(parts: &[(u64, u64)], size: u64) -> Result<(), String> {
 }
 
 /// The old GNU form: in the header and in blocks behind it.
-pub(super) fn gnu_parts(spool: &mut Spool, header: &Header) -> Result<(Vec<(u64, u64)>, u64), String> {
-    let Some((first, more, size)) = &header.sparse else { return Ok((Vec::new(), 0)) };
-    let (mut parts, mut more) = (first.clone(), *more);
+pub(super) fn gnu_parts(spool: &mut Spool, sparse: &GnuSparse) -> Result<(Vec<(u64, u64)>, u64), String> {
+    let (mut parts, mut more, size) = sparse.clone();
     while more {
         let mut block = [0; BLOCK];
         if !spool.fill(&mut block)? {
@@ -72,7 +71,7 @@ pub(super) fn gnu_parts(spool: &mut Spool, header: &Header) -> Result<(Vec<(u64,
         }
         more = again;
     }
-    Ok((parts, *size))
+    Ok((parts, size))
 }
 
 /// The list in front of the data: decimal numbers, one a line, padded to whole blocks.

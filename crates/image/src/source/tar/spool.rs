@@ -1,7 +1,7 @@
 //! An archive as a file that can be read anywhere: the data of a stream is kept once, in a nameless file.
 use crate::{Error, Result};
 use std::fs::File;
-use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ pub(crate) struct Spool {
 
 enum From {
     /// The archive itself.
-    File { reader: BufReader<File>, file: Arc<File> },
+    File(BufReader<Arc<File>>),
     /// A stream, the number of its bytes before they are unpacked, and the file that keeps data of it.
     Stream { reader: Box<dyn Read + Send>, stored: Arc<AtomicU64>, kept: Arc<File>, len: u64 },
 }
@@ -42,41 +42,29 @@ impl Spool {
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let failed = |e| Error::host("read", path, e);
         let mut file = File::open(path).map_err(failed)?;
-        let mut magic = [0; 6];
-        let n = file.read(&mut magic).map_err(failed)?;
-        let is_file = file.metadata().map_err(failed)?.is_file();
-        let name = path.to_owned();
-        if is_file {
-            file.seek(SeekFrom::Start(0)).map_err(failed)?;
-            let magic = magic.get(..n).unwrap_or_default();
-            if !is_compressed(magic) {
-                let own = File::open(path).map_err(failed)?;
-                let reader = BufReader::with_capacity(BUFFER, file);
-                return Ok(Self { name, from: From::File { reader, file: Arc::new(own) }, at: 0 });
+        if file.metadata().map_err(failed)?.is_file() {
+            let head = head(&mut file).map_err(failed)?;
+            file.rewind().map_err(failed)?;
+            if packing(&head).is_none() {
+                let reader = BufReader::with_capacity(BUFFER, Arc::new(file));
+                return Ok(Self { name: path.to_owned(), from: From::File(reader), at: 0 });
             }
-            return Self::stream(name, magic.to_vec(), Box::new(file));
         }
-        let head = magic.get(..n).unwrap_or_default().to_vec();
-        Self::stream(name, head.clone(), Box::new(io::Cursor::new(head).chain(file)))
+        Self::of_stream(path, Box::new(file))
     }
 
     /// Reads an archive from a stream.
-    pub(crate) fn of_stream(name: &str, mut stream: Box<dyn Read + Send>) -> Result<Self> {
-        let name = PathBuf::from(name);
-        let mut head = Vec::new();
-        let read = stream.by_ref().take(6).read_to_end(&mut head);
-        read.map_err(|e| Error::host("read", &name, e))?;
-        Self::stream(name, head.clone(), Box::new(io::Cursor::new(head).chain(stream)))
-    }
-
-    fn stream(name: PathBuf, magic: Vec<u8>, stream: Box<dyn Read + Send>) -> Result<Self> {
+    pub(crate) fn of_stream(name: impl Into<PathBuf>, mut stream: Box<dyn Read + Send>) -> Result<Self> {
+        let name = name.into();
+        let head = head(&mut stream).map_err(|e| Error::host("read", &name, e))?;
+        let packing = packing(&head);
         let stored = Arc::new(AtomicU64::new(0));
+        let stream = Box::new(io::Cursor::new(head).chain(stream));
         let stream = Box::new(Counted { stream, bytes: Arc::clone(&stored) });
-        let reader: Box<dyn Read + Send> = match &magic[..] {
-            [0x1F, 0x8B, ..] => Box::new(flate2::read::MultiGzDecoder::new(stream)),
-            [0x28, 0xB5, 0x2F, 0xFD, ..] => return Err(unpack_first(&name, "zstd")),
-            [0xFD, b'7', b'z', b'X', b'Z', 0] => return Err(unpack_first(&name, "xz")),
-            _ => stream,
+        let reader: Box<dyn Read + Send> = match packing {
+            Some(Packing::Gzip) => Box::new(flate2::read::MultiGzDecoder::new(stream)),
+            Some(Packing::Other(tool)) => return Err(unpack_first(&name, tool)),
+            None => stream,
         };
         let kept = tempfile::tempfile().map_err(|e| Error::host("make a temporary file for", &name, e))?;
         Ok(Self { name, from: From::Stream { reader, stored, kept: Arc::new(kept), len: 0 }, at: 0 })
@@ -85,7 +73,7 @@ impl Spool {
     /// Bytes of the archive as it is stored that were read so far.
     pub(crate) fn stored(&self) -> u64 {
         match &self.from {
-            From::File { .. } => self.at,
+            From::File(_) => self.at,
             From::Stream { stored, .. } => stored.load(Ordering::Relaxed),
         }
     }
@@ -95,7 +83,7 @@ impl Spool {
         let mut done = 0;
         while let Some(rest) = into.get_mut(done..).filter(|r| !r.is_empty()) {
             let read = match &mut self.from {
-                From::File { reader, .. } => reader.read(rest),
+                From::File(reader) => reader.read(rest),
                 From::Stream { reader, .. } => reader.read(rest),
             };
             match read {
@@ -114,14 +102,15 @@ impl Spool {
     pub(crate) fn keep(&mut self, len: u64) -> Result<(Arc<File>, u64), String> {
         let broken = "the archive ends before the data of this entry";
         let place = match &mut self.from {
-            From::File { reader, file } => {
+            From::File(reader) => {
+                let file = Arc::clone(reader.get_ref());
                 let end = file.metadata().map_err(|e| e.to_string())?.len();
                 if self.at.checked_add(len).is_none_or(|to| to > end) {
                     return Err(broken.into());
                 }
                 let skip = i64::try_from(len).map_err(|_| broken)?;
                 reader.seek_relative(skip).map_err(|e| e.to_string())?;
-                (Arc::clone(file), self.at)
+                (file, self.at)
             }
             From::Stream { reader, kept, len: kept_len, .. } => {
                 let copied = io::copy(&mut reader.take(len), &mut &**kept).map_err(|e| e.to_string())?;
@@ -155,7 +144,7 @@ impl Spool {
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         match &mut self.from {
             From::Stream { kept, .. } => (&**kept).flush(),
-            From::File { .. } => Ok(()),
+            From::File(_) => Ok(()),
         }
     }
 }
@@ -166,6 +155,26 @@ fn unpack_first(name: &Path, tool: &str) -> Error {
     Error::Options(format!("{name} is compressed with {tool}, which is not read: use {how}"))
 }
 
-fn is_compressed(magic: &[u8]) -> bool {
-    [&[0x1F, 0x8B][..], &[0x28, 0xB5, 0x2F, 0xFD], b"\xFD7zXZ\0"].iter().any(|m| magic.starts_with(m))
+/// How an archive is compressed.
+enum Packing {
+    Gzip,
+    /// With this tool.
+    Other(&'static str),
+}
+
+/// Tells it from the first bytes.
+fn packing(head: &[u8]) -> Option<Packing> {
+    match head {
+        [0x1F, 0x8B, ..] => Some(Packing::Gzip),
+        [0x28, 0xB5, 0x2F, 0xFD, ..] => Some(Packing::Other("zstd")),
+        [0xFD, b'7', b'z', b'X', b'Z', 0] => Some(Packing::Other("xz")),
+        _ => None,
+    }
+}
+
+/// The first bytes of a file or a stream.
+fn head(from: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    from.take(6).read_to_end(&mut head)?;
+    Ok(head)
 }
