@@ -323,6 +323,12 @@ impl DentryShape {
         }
     }
 
+    /// Writes `.` and `..`, which are in the first two slots.
+    pub fn insert_dots(&self, area: &mut [u8], ino: Ino, parent: Ino) {
+        self.insert(area, 0, 0, ino, b".", FileType::Directory);
+        self.insert(area, 1, 0, parent, b"..", FileType::Directory);
+    }
+
     /// Points an existing entry at another inode.
     pub fn set_target(&self, area: &mut [u8], slot: u32, ino: Ino, t: FileType) {
         let at = self.dentries + slot as usize * DENTRY_BYTES;

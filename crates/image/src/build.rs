@@ -1,14 +1,14 @@
 //! A build from source to image.
 use crate::options::BuildOptions;
 use crate::progress::Progress;
-use crate::source::{OpenSource, Source};
+use crate::source::OpenSource;
 use crate::tree::{Choice, Index, Inode, Kind, Names, ROOT, Tree};
 use crate::{Error, Result, identity, meta, order, sparse, write};
 use segno_codec::casefold;
 use segno_engine::Time;
 use segno_format::dentry::LOST_FOUND;
 use segno_format::inode::{InodeFlags, max_file_size};
-use segno_format::{ADDRS_PER_BLOCK, BLOCK_SIZE, Features, text};
+use segno_format::{ADDRS_PER_BLOCK, Features, text};
 use segno_mkfs::MkfsOptions;
 use std::collections::HashSet;
 use std::fs::File;
@@ -35,19 +35,10 @@ pub struct Report {
     pub notes: Vec<String>,
 }
 
-/// Builds an image in the regular file `image`, which exists and is overwritten. After an error the file holds nothing of use.
+/// Builds an image in the regular file `image`, which exists and is overwritten, of a source that was opened with the same options.
+/// After an error the file holds nothing of use. Nothing is opened but `image`, a file without a name in its directory, the directory
+/// of the source with everything below it, and files that the options name.
 pub fn build(
-    source: &Source,
-    image: &Path,
-    options: &BuildOptions,
-    progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<Report> {
-    build_opened(source.open(options)?, image, options, progress)
-}
-
-/// Like [`build`], of a source that was opened with the same options. Nothing is opened but `image`, a file without a name in its
-/// directory, the directory of the source with everything below it, and files that the options name.
-pub fn build_opened(
     source: OpenSource,
     image: &Path,
     options: &BuildOptions,
@@ -71,25 +62,15 @@ pub fn build_opened(
         file.map_err(|e| Error::host("write", path, e))
     };
     let target = open(image)?;
-    let built = if options.sparse {
+    let report = if options.sparse {
         let raw = sparse::scratch(&target, image)?;
-        let built = write::write(&tree, &mkfs, options, order, (&raw, image), progress)?;
-        sparse::pack(&raw, &built, (&target, image))?;
-        built
+        let (report, used) = write::write(&tree, &mkfs, options, order, (&raw, image), progress)?;
+        sparse::pack(&raw, report.image_bytes, &used, (&target, image))?;
+        report
     } else {
-        write::write(&tree, &mkfs, options, order, (&target, image), progress)?
+        write::write(&tree, &mkfs, options, order, (&target, image), progress)?.0
     };
-    let content = tree.inodes.iter().map(|i| if let Kind::File(c) = &i.kind { c.size } else { 0 });
-    Ok(Report {
-        image_bytes: built.bytes,
-        free_bytes: built.free_blocks * BLOCK_SIZE as u64,
-        files: tree.inodes.len() as u64,
-        content_bytes: content.fold(0, u64::saturating_add),
-        compressed_files: built.compressed_files,
-        saved_bytes: built.saved_blocks * BLOCK_SIZE as u64,
-        uuid,
-        notes,
-    })
+    Ok(Report { notes, ..report })
 }
 
 /// How to format, with the features that the options need.

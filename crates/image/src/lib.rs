@@ -28,9 +28,9 @@ mod sparse;
 mod tree;
 mod write;
 
-pub use build::{Report, build, build_opened};
+pub use build::{Report, build};
 pub use error::{Error, Result};
-pub use extract::{ExtractOptions, Extracted, Target, extract, extract_opened};
+pub use extract::{ExtractOptions, Extracted, Target, extract};
 pub use new_file::NewFile;
 pub use options::{BuildOptions, Compression, Exclude, Headroom, Metadata, Owner, Size};
 pub use progress::Progress;

@@ -1,11 +1,11 @@
 //! Writes an image in the Android sparse format.
-use crate::write::Built;
 use crate::{Error, Result};
 use segno_format::BLOCK_SIZE;
 use segno_host::directory_of;
 use segno_sparse::{RAW_MAX, Writer};
 use std::fs::File;
 use std::io::BufWriter;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -21,25 +21,28 @@ pub(crate) fn scratch(target: &File, image: &Path) -> Result<File> {
     tempfile::tempfile_in(directory_of(path)).map_err(|e| Error::host("create a file beside", image, e))
 }
 
-/// Converts a raw image. What no reader uses is not stored: flash keeps what it had there.
-pub(crate) fn pack(raw: &File, built: &Built, (target, path): (&File, &Path)) -> Result<()> {
+/// Converts a raw image of some size, of which some blocks are used. What no reader uses is not stored: flash keeps what it had there.
+pub(crate) fn pack(
+    raw: &File,
+    bytes: u64,
+    used: &[Range<u64>],
+    (target, path): (&File, &Path),
+) -> Result<()> {
     let failed = |e| Error::host("write", path, e);
     target.set_len(0).map_err(failed)?;
     let mut out = Writer::new(BufWriter::with_capacity(1 << 18, target), BLOCK_SIZE as u32, RAW_MAX)?;
-    let (mut at, mut buffer) = (0, vec![0; PART as usize]);
-    let end = built.bytes / BLOCK;
-    for range in &built.used {
-        out.skip((range.start - at) as u32)?;
-        at = range.start;
-        while at < range.end {
-            let bytes = (range.end - at) * BLOCK;
-            let part = buffer.get_mut(..bytes.min(PART) as usize).unwrap_or_default();
-            raw.read_exact_at(part, at * BLOCK).map_err(failed)?;
+    let (mut done, mut buffer) = (0, vec![0; PART as usize]);
+    for range in used {
+        out.skip((range.start - done) as u32)?;
+        let end = range.end * BLOCK;
+        for at in (range.start * BLOCK..end).step_by(PART as usize) {
+            let part = buffer.get_mut(..(end - at).min(PART) as usize).unwrap_or_default();
+            raw.read_exact_at(part, at).map_err(failed)?;
             out.write(part)?;
-            at += part.len() as u64 / BLOCK;
         }
+        done = range.end;
     }
-    out.skip((end - at) as u32)?;
+    out.skip((bytes / BLOCK - done) as u32)?;
     out.finish()?.into_inner().map_err(|e| failed(e.into_error()))?;
     Ok(())
 }

@@ -206,9 +206,7 @@ fn directory(mode: u16) -> NewInode {
 
 fn dot_entries(this: Nid, parent: Nid) -> Block {
     let mut block = Block::zeroed();
-    for (slot, name, ino) in [(0, &b"."[..], this), (1, b"..", parent)] {
-        DentryShape::BLOCK.insert(&mut block.0, slot, 0, ino, name, FileType::Directory);
-    }
+    DentryShape::BLOCK.insert_dots(&mut block.0, this, parent);
     block
 }
 

@@ -41,7 +41,7 @@ fn write_inline(state: &mut State<'_>, ino: u32, dir: &Dir, parent: u32) -> Resu
     let shape = DentryShape::inline(&layout);
     let Some(area) = block.0.get_mut(layout.inline_range()) else { return Ok(false) };
     shape.clear(area);
-    dots(&shape, area, ino, parent);
+    shape.insert_dots(area, Nid(ino), Nid(parent));
     let (kept, rest): (Vec<&Name>, Vec<&Name>) = dir.names.iter().partition(|n| n.place.is_some());
     let mut late = Vec::new();
     for name in kept {
@@ -79,12 +79,6 @@ fn to_blocks(state: &mut State<'_>, ino: u32, dir: &mut Dir) -> Result<()> {
     Ok(())
 }
 
-/// `.` and `..` in their slots.
-fn dots(shape: &DentryShape, area: &mut [u8], ino: u32, parent: u32) {
-    shape.insert(area, 0, 0, Nid(ino), b".", FileType::Directory);
-    shape.insert(area, 1, 0, Nid(parent), b"..", FileType::Directory);
-}
-
 fn is_free(shape: &DentryShape, area: &[u8], slot: u32, name: &[u8]) -> bool {
     let end = slot + slots_for(name.len());
     end <= shape.slots && (slot..end).all(|i| !shape.in_use(area, i))
@@ -108,7 +102,7 @@ impl Blocks<'_, '_> {
     fn fill(&mut self, dir: &Dir, parent: u32) -> Result<u32> {
         let shape = DentryShape::BLOCK;
         let ino = self.ino;
-        dots(&shape, &mut self.block(0)?.0, ino, parent);
+        shape.insert_dots(&mut self.block(0)?.0, Nid(ino), Nid(parent));
         let (mut depth, mut late) = (1, Vec::new());
         for name in &dir.names {
             let at = name.place.filter(|&(b, _)| level_of(b, dir.level, name.hash).is_some());

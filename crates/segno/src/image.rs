@@ -3,7 +3,7 @@ use crate::error::{Doing, Result};
 use segno_format::Features;
 use segno_host::copy_mode;
 use segno_image::{
-    BuildOptions as Options, ExtractOptions as Lists, Metadata, NewFile, Size, Source, Target,
+    BuildOptions as Options, ExtractOptions as Lists, Metadata, NewFile, OpenImage, Size, Source, Target,
 };
 pub use segno_image::{
     Compression, Exclude, Extracted as ExtractReport, Headroom, LeftOut, Owner, Preserve,
@@ -193,7 +193,8 @@ pub fn build(
     let (source, image) = (source.as_ref(), image.as_ref());
     new_file(image, source, options.force, |file| {
         let from = Source::of_path(source).doing_at("read", source)?;
-        segno_image::build(&from, file.temporary(), &options.image, &mut |_| {}).doing_at("build", image)
+        let from = from.open(&options.image).doing_at("build", image)?;
+        segno_image::build(from, file.temporary(), &options.image, &mut |_| {}).doing_at("build", image)
     })
 }
 
@@ -277,8 +278,7 @@ pub fn extract(
     dir: impl AsRef<Path>,
     options: &ExtractOptions,
 ) -> Result<ExtractReport> {
-    let (image, dir) = (image.as_ref(), dir.as_ref());
-    segno_image::extract(image, Target::Directory(dir), &options.0, &mut |_| {}).doing_at("extract", image)
+    take_out(image.as_ref(), Target::Directory(dir.as_ref()), &options.0)
 }
 
 /// Writes the tree of an image as a tar archive.
@@ -287,8 +287,13 @@ pub fn extract_tar(
     archive: &mut dyn io::Write,
     options: &ExtractOptions,
 ) -> Result<ExtractReport> {
-    let image = image.as_ref();
-    segno_image::extract(image, Target::Tar(archive), &options.0, &mut |_| {}).doing_at("extract", image)
+    take_out(image.as_ref(), Target::Tar(archive), &options.0)
+}
+
+fn take_out(image: &Path, target: Target<'_>, options: &Lists) -> Result<ExtractReport> {
+    let opened = OpenImage::open(image, &options.devices, options.journal.as_deref());
+    let done = opened.and_then(|opened| segno_image::extract(opened, target, options, &mut |_| {}));
+    done.doing_at("extract", image)
 }
 
 /// Writes the tree of an image as a tar archive into a new file, which gets its name when it is complete.

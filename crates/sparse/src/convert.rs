@@ -22,24 +22,25 @@ pub enum Checksum {
 /// Writes a raw image as a sparse one, from the current position of the file; the last block is filled up with zeros.
 /// Blocks of zeros become fills, as nothing says that they are never read; a block that was filled up stays as it is, as with
 /// img2simg. Returns the bytes of the image.
-pub fn pack(mut raw: &File, sparse: File, block_size: u32) -> Result<u64, SparseError> {
+pub fn pack(raw: &File, sparse: File, block_size: u32) -> Result<u64, SparseError> {
     let mut writer = Writer::new(BufWriter::with_capacity(BUFFER, sparse), block_size, u32::MAX)?;
-    let mut buffer = vec![0; BUFFER.next_multiple_of(block_size as usize)];
+    let part = BUFFER.next_multiple_of(block_size as usize);
+    let mut buffer = Vec::with_capacity(part);
     let mut total = 0;
     loop {
         let blocks = hole(raw, block_size).map_err(SparseError::io("seek in the image"))?;
         writer.fill(0, blocks)?;
         total += u64::from(blocks) * u64::from(block_size);
-        let got = read_full(&mut raw, &mut buffer).map_err(SparseError::io("read the image"))?;
-        let whole = got.next_multiple_of(block_size as usize);
-        if let Some(pad) = buffer.get_mut(got..whole) {
-            pad.fill(0);
-        }
-        let (full, last) = buffer.get(..whole).unwrap_or_default().split_at(got - got % block_size as usize);
+        buffer.clear();
+        let got =
+            raw.take(part as u64).read_to_end(&mut buffer).map_err(SparseError::io("read the image"))?;
+        let full = got - got % block_size as usize;
+        buffer.resize(got.next_multiple_of(block_size as usize), 0);
+        let (full, last) = buffer.split_at(full);
         writer.write(full)?;
         writer.raw(last)?;
         total += got as u64;
-        if got < buffer.len() {
+        if got < part {
             break;
         }
     }
@@ -60,19 +61,6 @@ fn hole(raw: &File, block_size: u32) -> std::io::Result<u32> {
     let blocks = u32::try_from(data.saturating_sub(start) / u64::from(block_size)).unwrap_or(u32::MAX);
     seek(raw, SeekFrom::Start(start + u64::from(blocks) * u64::from(block_size)))?;
     Ok(blocks)
-}
-
-fn read_full(from: &mut impl Read, into: &mut [u8]) -> std::io::Result<usize> {
-    let mut got = 0;
-    while let Some(rest) = into.get_mut(got..).filter(|r| !r.is_empty()) {
-        match from.read(rest) {
-            Ok(0) => break,
-            Ok(n) => got += n,
-            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(got)
 }
 
 /// Writes the image of a sparse file, or of the parts of a split one in order, to an empty file. Returns the mismatches of
@@ -144,29 +132,29 @@ impl Copy<'_> {
         len: u64,
         mut hasher: Option<&mut Hasher>,
     ) -> Result<(), SparseError> {
-        let mut done = 0;
-        while done < len {
-            let n = (self.buffer.len() as u64).min(len - done) as usize;
-            let now = self.buffer.get_mut(..n).unwrap_or_default();
+        for done in (0..len).step_by(BUFFER) {
+            let now = part(&mut self.buffer, len - done);
             self.part.read_exact_at(now, from + done).map_err(SparseError::io("read a chunk"))?;
             if let Some(hasher) = &mut hasher {
                 hasher.update(now);
             }
             self.raw.write_all_at(now, to + done).map_err(SparseError::io("write the image"))?;
-            done += n as u64;
         }
         Ok(())
     }
 
     fn fill(&mut self, word: u32, to: u64, len: u64) -> Result<(), SparseError> {
         self.buffer.as_chunks_mut::<4>().0.fill(word.to_le_bytes());
-        let mut done = 0;
-        while done < len {
-            let n = (self.buffer.len() as u64).min(len - done) as usize;
-            let now = self.buffer.get(..n).unwrap_or_default();
+        for done in (0..len).step_by(BUFFER) {
+            let now = part(&mut self.buffer, len - done);
             self.raw.write_all_at(now, to + done).map_err(SparseError::io("write the image"))?;
-            done += n as u64;
         }
         Ok(())
     }
+}
+
+/// As much of a buffer as is left to do.
+fn part(buffer: &mut [u8], left: u64) -> &mut [u8] {
+    let len = (buffer.len() as u64).min(left) as usize;
+    buffer.get_mut(..len).unwrap_or_default()
 }

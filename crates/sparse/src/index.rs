@@ -6,7 +6,7 @@ use crate::format::{
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 /// Largest block that is accepted.
 const BLOCK_SIZE_MAX: u32 = 1 << 30;
@@ -59,18 +59,21 @@ impl Index {
     /// Reads all chunk headers and checks that they cover the image exactly.
     pub fn read(file: &File) -> Result<Self, SparseError> {
         let length = file.metadata().map_err(SparseError::io("read its length"))?.len();
-        let header: RawHeader = structure::<_, HEADER_BYTES>(file, 0, length, 0)?;
+        let header: RawHeader = structure(file, 0, length, 0)?;
         check_header(&header)?;
         let mut scan = Scan {
             file,
             length,
             at: header.file_header_size.get().into(),
             chunk_header: header.chunk_header_size.get().into(),
-            block_size: header.block_size.get(),
             total: header.total_blocks.get(),
             blocks: 0,
-            extents: Vec::new(),
-            checksums: Vec::new(),
+            index: Self {
+                block_size: header.block_size.get(),
+                size: 0,
+                extents: Vec::new(),
+                checksums: Vec::new(),
+            },
         };
         for number in 0..header.total_chunks.get() {
             scan.chunk(number)?;
@@ -78,36 +81,35 @@ impl Index {
         if scan.blocks != u64::from(scan.total) {
             return Err(SparseError::MissingBlocks { found: scan.blocks, total: scan.total });
         }
-        let size = scan.image_byte();
-        Ok(Self { block_size: scan.block_size, size, extents: scan.extents, checksums: scan.checksums })
+        Ok(scan.index)
     }
 
     /// The first byte from `offset` on that may be anything but zero.
     #[must_use]
     pub fn next_data(&self, offset: u64) -> Option<u64> {
-        let first = self.extents.partition_point(|e| e.start + e.len <= offset);
         let is_data = |e: &&Extent| !matches!(e.kind, Kind::DontCare | Kind::Fill(0));
-        self.extents.get(first..)?.iter().find(is_data).map(|e| e.start.max(offset))
+        self.behind(offset).iter().find(is_data).map(|e| e.start.max(offset))
     }
 
     /// The end of the word that is repeated at `offset`, if one is.
     #[must_use]
     pub fn fill_end(&self, offset: u64) -> Option<u64> {
-        let first = self.extents.partition_point(|e| e.start + e.len <= offset);
-        let extent = self.extents.get(first)?;
+        let extent = self.behind(offset).first()?;
         matches!(extent.kind, Kind::Fill(_)).then_some(extent.start + extent.len)
+    }
+
+    /// The ranges that end after an offset.
+    fn behind(&self, offset: u64) -> &[Extent] {
+        let first = self.extents.partition_point(|e| e.start + e.len <= offset);
+        self.extents.get(first..).unwrap_or_default()
     }
 
     /// Reads bytes of the image; all of them must exist.
     pub fn read_at(&self, file: &File, into: &mut [u8], offset: u64) -> io::Result<()> {
         let end = offset.checked_add(into.len() as u64).filter(|&end| end <= self.size);
         let end = end.ok_or(io::ErrorKind::UnexpectedEof)?;
-        let first = self.extents.partition_point(|e| e.start + e.len <= offset);
         let mut rest = into;
-        for extent in self.extents.get(first..).unwrap_or_default() {
-            if extent.start >= end {
-                break;
-            }
+        for extent in self.behind(offset).iter().take_while(|e| e.start < end) {
             let from = offset.max(extent.start);
             let part = (extent.start + extent.len).min(end) - from;
             // The part lies within the buffer, whose length is a usize.
@@ -137,18 +139,13 @@ fn check_header(header: &RawHeader) -> Result<(), SparseError> {
         let (major, minor) = (header.major_version.get(), header.minor_version.get());
         return Err(SparseError::Version { major, minor });
     }
-    let rules = [
-        ("the file header size", header.file_header_size.get(), HEADER_BYTES, "at least 28 is needed"),
-        (
-            "the chunk header size",
-            header.chunk_header_size.get(),
-            CHUNK_HEADER_BYTES,
-            "at least 12 is needed",
-        ),
+    let sizes = [
+        ("the file header size", header.file_header_size, HEADER_BYTES, "at least 28 is needed"),
+        ("the chunk header size", header.chunk_header_size, CHUNK_HEADER_BYTES, "at least 12 is needed"),
     ];
-    for (field, found, least, rule) in rules {
-        if usize::from(found) < least {
-            return Err(SparseError::Header { field, found: found.into(), rule });
+    for (field, found, least, rule) in sizes {
+        if usize::from(found.get()) < least {
+            return Err(SparseError::Header { field, found: found.get().into(), rule });
         }
     }
     let block_size = header.block_size.get();
@@ -159,19 +156,19 @@ fn check_header(header: &RawHeader) -> Result<(), SparseError> {
 }
 
 /// A structure of the file.
-fn structure<T: FromBytes, const N: usize>(
+fn structure<T: FromBytes + IntoBytes>(
     file: &File,
     at: u64,
     length: u64,
     number: u32,
 ) -> Result<T, SparseError> {
-    let end = at.saturating_add(N as u64);
+    let end = at.saturating_add(size_of::<T>() as u64);
     if end > length {
         return Err(SparseError::Truncated { number, at, missing: end - length });
     }
-    let mut bytes = [0; N];
-    file.read_exact_at(&mut bytes, at).map_err(SparseError::io("read a header"))?;
-    T::read_from_bytes(&bytes).map_err(|_| SparseError::Truncated { number, at, missing: 0 })
+    let mut found = T::new_zeroed();
+    file.read_exact_at(found.as_mut_bytes(), at).map_err(SparseError::io("read a header"))?;
+    Ok(found)
 }
 
 struct Scan<'f> {
@@ -180,25 +177,20 @@ struct Scan<'f> {
     /// Where the next chunk starts.
     at: u64,
     chunk_header: u64,
-    block_size: u32,
     total: u32,
     /// Blocks of the image up to there.
     blocks: u64,
-    extents: Vec<Extent>,
-    checksums: Vec<(u64, u64, u32)>,
+    /// The image up to there.
+    index: Index,
 }
 
 impl Scan<'_> {
-    fn image_byte(&self) -> u64 {
-        self.blocks * u64::from(self.block_size)
-    }
-
     fn chunk(&mut self, number: u32) -> Result<(), SparseError> {
         let at = self.at;
-        let chunk: RawChunk = structure::<_, CHUNK_HEADER_BYTES>(self.file, at, self.length, number)?;
+        let chunk: RawChunk = structure(self.file, at, self.length, number)?;
         let (blocks, found) = (u64::from(chunk.blocks.get()), u64::from(chunk.total_bytes.get()));
         let payload = match chunk.kind.get() {
-            RAW => blocks * u64::from(self.block_size),
+            RAW => self.bytes(blocks),
             FILL | CRC32 => 4,
             DONT_CARE => 0,
             kind => return Err(SparseError::ChunkType { number, at, kind }),
@@ -219,14 +211,18 @@ impl Scan<'_> {
             RAW => self.push(Kind::Raw(data), blocks),
             DONT_CARE => self.push(Kind::DontCare, blocks),
             FILL => self.push(Kind::Fill(self.word(data)?), blocks),
-            _ if blocks == 0 => self.checksums.push((self.image_byte(), data, self.word(data)?)),
+            _ if blocks == 0 => self.index.checksums.push((self.index.size, data, self.word(data)?)),
             _ => {
                 let rule = "a checksum stands for none";
                 return Err(SparseError::Header { field: "the blocks of a checksum", found: blocks, rule });
             }
         }
-        (self.at, self.blocks) = (at + needed, end);
+        (self.at, self.blocks, self.index.size) = (at + needed, end, self.bytes(end));
         Ok(())
+    }
+
+    fn bytes(&self, blocks: u64) -> u64 {
+        blocks * u64::from(self.index.block_size)
     }
 
     fn word(&self, at: u64) -> Result<u32, SparseError> {
@@ -237,13 +233,13 @@ impl Scan<'_> {
 
     /// Adds a range; one that only continues the last one takes no memory.
     fn push(&mut self, kind: Kind, blocks: u64) {
-        let (start, len) = (self.image_byte(), blocks * u64::from(self.block_size));
+        let (start, len) = (self.index.size, self.bytes(blocks));
         // A checksum in between is over whole ranges.
-        let summed = self.checksums.last().is_some_and(|(end, ..)| *end == start);
-        match self.extents.last_mut() {
+        let summed = self.index.checksums.last().is_some_and(|(end, ..)| *end == start);
+        match self.index.extents.last_mut() {
             _ if len == 0 => {}
             Some(last) if last.kind == kind && !summed && !matches!(kind, Kind::Raw(_)) => last.len += len,
-            _ => self.extents.push(Extent { start, len, kind }),
+            _ => self.index.extents.push(Extent { start, len, kind }),
         }
     }
 }

@@ -43,7 +43,7 @@ impl<W: Write + Seek> Writer<W> {
 
     /// Adds blocks; those that repeat one word are stored as that word.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), SparseError> {
-        for run in bytes.chunk_by_block(self.block_size as usize) {
+        for run in runs(bytes, self.block_size as usize) {
             match run {
                 Run::Fill(word, blocks) => self.fill(word, blocks)?,
                 Run::Raw(bytes) => self.raw(bytes)?,
@@ -156,21 +156,16 @@ enum Run<'a> {
     Raw(&'a [u8]),
 }
 
-trait ChunkByBlock {
-    fn chunk_by_block(&self, block: usize) -> impl Iterator<Item = Run<'_>>;
-}
-
-impl ChunkByBlock for [u8] {
-    fn chunk_by_block(&self, block: usize) -> impl Iterator<Item = Run<'_>> {
-        let mut rest = self;
-        std::iter::from_fn(move || {
-            let first = word_of(rest.get(..block)?);
-            let same = rest.chunks_exact(block).take_while(|b| word_of(b) == first).count();
-            let (now, later) = rest.split_at(same * block);
-            rest = later;
-            Some(first.map_or(Run::Raw(now), |word| Run::Fill(word, same as u32)))
-        })
-    }
+/// The whole blocks of some bytes.
+fn runs(bytes: &[u8], block: usize) -> impl Iterator<Item = Run<'_>> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let first = word_of(rest.get(..block)?);
+        let same = rest.chunks_exact(block).take_while(|b| word_of(b) == first).count();
+        let (now, later) = rest.split_at(same * block);
+        rest = later;
+        Some(first.map_or(Run::Raw(now), |word| Run::Fill(word, same as u32)))
+    })
 }
 
 /// The word that a block repeats, if it does.

@@ -11,7 +11,7 @@ use segno_format::Features;
 use segno_format::superblock::uuid_text;
 use segno_host::{copy_mode, directory_of};
 use segno_image::{
-    BuildOptions, Compression, Exclude, Headroom, Metadata, Owner, Report, Size, Source, build_opened,
+    BuildOptions, Compression, Exclude, Headroom, Metadata, Owner, Report, Size, Source, build,
 };
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -141,7 +141,7 @@ pub fn run(args: &Args) -> Result<()> {
     let opened = source.open(&options).map_err(explain_image)?;
     confinement(args, &source).enter();
     let mut progress = Progress::default();
-    let built = build_opened(opened, new.temporary(), &options, &mut |p| {
+    let built = build(opened, new.temporary(), &options, &mut |p| {
         progress.show_files(p.files, p.bytes, || (p.path)().display().to_string());
     });
     drop(progress);

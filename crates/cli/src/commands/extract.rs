@@ -9,7 +9,7 @@ use crate::{out, show, size};
 use anyhow::{Context, Result, ensure};
 use segno_dump::put_name;
 use segno_host::{NewDir, copy_mode};
-use segno_image::{ExtractOptions, Extracted, OpenImage, Target, extract_opened};
+use segno_image::{ExtractOptions, Extracted, OpenImage, Target, extract};
 use serde_json::{Map, Value, json};
 use std::io::{BufWriter, Write, stdout};
 use std::os::unix::ffi::OsStrExt;
@@ -80,7 +80,7 @@ pub fn run(args: &Args) -> Result<()> {
         progress.show_files(p.files, p.bytes, || show::path(&(p.path)()));
     };
     let write =
-        |target: Target<'_>| extract_opened(image, target, &options, &mut show).map_err(explain_image);
+        |target: Target<'_>| extract(image, target, &options, &mut show).map_err(explain_image);
     let done = match target {
         Opened::Stdout => {
             let mut out = BufWriter::with_capacity(BUFFER, stdout().lock());

@@ -231,7 +231,7 @@ impl Names {
         match plan.content {
             Content::Directory if !inline.contains(Inline::DENTRY) => {
                 self.files.modify_block(op, inode, 0, |block| {
-                    put_dots(&DentryShape::BLOCK, &mut block.0, inode.ino, plan.parent);
+                    DentryShape::BLOCK.insert_dots(&mut block.0, inode.ino, plan.parent);
                 })
             }
             Content::Target(target) if !inline.contains(Inline::DATA) => {
@@ -286,12 +286,6 @@ fn store_dots(block: &mut Block, features: Features, ino: Ino, parent: Ino) {
     let Ok(layout) = i.layout(features) else { return };
     if i.inline().contains(Inline::DENTRY) {
         i.i_size = U64::new(layout.inline_capacity() as u64);
-        put_dots(&DentryShape::inline(&layout), layout.inline_mut(block), ino, parent);
+        DentryShape::inline(&layout).insert_dots(layout.inline_mut(block), ino, parent);
     }
-}
-
-/// `.` and `..` are in the first two slots.
-fn put_dots(shape: &DentryShape, area: &mut [u8], ino: Ino, parent: Ino) {
-    shape.insert(area, 0, 0, ino, b".", FileType::Directory);
-    shape.insert(area, 1, 0, parent, b"..", FileType::Directory);
 }

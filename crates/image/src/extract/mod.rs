@@ -57,19 +57,9 @@ pub struct Extracted {
     pub notes: Vec<String>,
 }
 
-/// Extracts the volume on an image, raw or sparse, or on a device.
+/// Extracts the volume on an image that was opened with the same options. Nothing is opened but the target and the files that the
+/// options name.
 pub fn extract(
-    image: &Path,
-    target: Target<'_>,
-    options: &ExtractOptions,
-    progress: &mut dyn FnMut(crate::Progress<'_>),
-) -> Result<Extracted> {
-    let image = OpenImage::open(image, &options.devices, options.journal.as_deref())?;
-    extract_opened(image, target, options, progress)
-}
-
-/// Like [`extract`], of an image that was opened with the same options. Nothing is opened but the target and the files that the options name.
-pub fn extract_opened(
     image: OpenImage,
     target: Target<'_>,
     options: &ExtractOptions,

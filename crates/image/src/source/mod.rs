@@ -90,7 +90,7 @@ impl Source {
     }
 }
 
-/// A source that is open, for [`build_opened`](crate::build_opened).
+/// A source that is open, for [`build`](crate::build).
 pub struct OpenSource(Opened);
 
 enum Opened {

@@ -55,7 +55,7 @@ pub(crate) fn fill_inline(
     ino: Nid,
     parent: Nid,
 ) -> Result<()> {
-    put_dots(shape, area, ino, parent);
+    shape.insert_dots(area, ino, parent);
     for name in names {
         let slot = shape.find_room(area, slots_for(name.name.len()));
         let slot = slot.ok_or(Error::Invariant("an inline directory has room"))?;
@@ -68,7 +68,7 @@ pub(crate) fn fill_inline(
 pub(crate) fn in_blocks(names: &[Name<'_>], ino: Nid, parent: Nid) -> Result<DirBlocks> {
     let shape = &DentryShape::BLOCK;
     let mut dir = DirBlocks { blocks: BTreeMap::new(), depth: 1 };
-    put_dots(shape, &mut dir.blocks.entry(0).or_insert_with(Block::zeroed).0, ino, parent);
+    shape.insert_dots(&mut dir.blocks.entry(0).or_insert_with(Block::zeroed).0, ino, parent);
     for name in names {
         let slots = slots_for(name.name.len());
         let (block, slot) = (0..MAX_DEPTH)
@@ -101,9 +101,4 @@ impl DirBlocks {
     pub(crate) fn len(&self) -> u32 {
         self.blocks.last_key_value().map_or(0, |(last, _)| last + 1)
     }
-}
-
-fn put_dots(shape: &DentryShape, area: &mut [u8], ino: Nid, parent: Nid) {
-    shape.insert(area, 0, 0, ino, b".", FileType::Directory);
-    shape.insert(area, 1, 0, parent, b"..", FileType::Directory);
 }

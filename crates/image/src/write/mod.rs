@@ -20,7 +20,7 @@ mod tables;
 mod volume;
 mod xattr;
 
-pub(crate) use volume::{Built, write};
+pub(crate) use volume::write;
 
 /// Blocks and segments in types that arithmetic needs.
 pub(crate) const BLOCK: u64 = segno_format::BLOCK_SIZE as u64;

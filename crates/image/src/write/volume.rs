@@ -7,10 +7,11 @@ use super::plan::{Numbers, Plan};
 use super::progress::Progress;
 use super::size::{Demand, given, smallest};
 use super::tables::{Tables, Writer};
-use super::{BLOCK, SEGMENT};
+use super::{BLOCK, SEGMENT_BLOCKS};
+use crate::build::Report;
 use crate::options::{BuildOptions, Headroom, Size};
 use crate::progress::Progress as Shown;
-use crate::tree::{Index, Tree};
+use crate::tree::{Index, Kind, Tree};
 use crate::{Error, Result};
 use segno_format::sit::LogType;
 use segno_format::superblock::SUPERBLOCK_COPIES;
@@ -20,18 +21,8 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 
-/// What was written.
-#[derive(Clone, Debug)]
-pub(crate) struct Built {
-    pub(crate) bytes: u64,
-    pub(crate) free_blocks: u64,
-    pub(crate) compressed_files: u64,
-    pub(crate) saved_blocks: u64,
-    /// Blocks that a reader may use; others have no content.
-    pub(crate) used: Vec<Range<u64>>,
-}
-
-/// Writes the tree to a file, whose content is lost. `order` lists the regular files whose data comes first.
+/// Writes the tree to a file, whose content is lost. `order` lists the regular files whose data comes first. Returns what was
+/// written, and the blocks that a reader may use; others have no content.
 pub(crate) fn write(
     tree: &Tree,
     mkfs: &MkfsOptions,
@@ -39,7 +30,7 @@ pub(crate) fn write(
     order: Vec<Index>,
     (file, path): (&File, &Path),
     show: &mut dyn FnMut(Shown<'_>),
-) -> Result<Built> {
+) -> Result<(Report, Vec<Range<u64>>)> {
     let inos = quota_inos(mkfs.all_features());
     let quota_files = inos.iter().flatten().count() as u32;
     let inodes = u32::try_from(tree.inodes.len()).map_err(|_| Error::TooLarge)?;
@@ -99,7 +90,7 @@ pub(crate) fn write(
     for copy in SUPERBLOCK_COPIES {
         image.write(copy.0.into(), &block.0)?;
     }
-    Ok(build.built(bytes, &layout, &counts))
+    Ok((build.report(bytes, uuid, &layout, &counts), build.used(&layout)))
 }
 
 /// Where the main area probably begins: data is placed before the size of the volume is known.
@@ -163,19 +154,28 @@ impl Build<'_, '_> {
         Ok(())
     }
 
-    fn built(&self, bytes: u64, layout: &Layout, counts: &Counts) -> Built {
+    fn report(&self, image_bytes: u64, uuid: [u8; 16], layout: &Layout, counts: &Counts) -> Report {
+        let inodes = &self.plan.tree.inodes;
+        let content = inodes.iter().map(|i| if let Kind::File(c) = &i.kind { c.size } else { 0 });
+        Report {
+            image_bytes,
+            free_bytes: layout.reserve.user_block_count.saturating_sub(counts.blocks) * BLOCK,
+            files: inodes.len() as u64,
+            content_bytes: content.fold(0, u64::saturating_add),
+            compressed_files: self.bodies.iter().filter(|b| b.compression.is_some()).count() as u64,
+            saved_bytes: self.saved() * BLOCK,
+            uuid,
+            notes: Vec::new(),
+        }
+    }
+
+    fn used(&self, layout: &Layout) -> Vec<Range<u64>> {
         let main = u64::from(layout.geo.main_blkaddr);
         let logs = self.area.runs().iter().map(|r| {
             let start = main + u64::from(r.start);
             // With the next blocks of the log, where recovery looks for more.
-            start..start + u64::from(r.segments()) * (SEGMENT / BLOCK)
+            start..start + u64::from(r.segments()) * SEGMENT_BLOCKS
         });
-        Built {
-            bytes,
-            free_blocks: layout.reserve.user_block_count.saturating_sub(counts.blocks),
-            compressed_files: self.bodies.iter().filter(|b| b.compression.is_some()).count() as u64,
-            saved_blocks: self.saved(),
-            used: std::iter::once(0..main).chain(logs).collect(),
-        }
+        std::iter::once(0..main).chain(logs).collect()
     }
 }

@@ -2,7 +2,7 @@
 use super::Yard;
 use super::layouts::with;
 use segno_format::Features;
-use segno_image::{BuildOptions, ExtractOptions, Source, Target, extract};
+use segno_image::{BuildOptions, ExtractOptions, OpenImage, Source, Target, extract};
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 
@@ -259,7 +259,13 @@ fn an_archive_of_an_image_is_read_by_tar_and_gives_the_image_again() {
     yard.build(&yard.of_dir("tree"), "image", &with(Features::RO));
     let archive = |image: &str, name: &str| {
         let mut file = std::fs::File::create(yard.path(name)).unwrap();
-        extract(&yard.path(image), Target::Tar(&mut file), &ExtractOptions::default(), &mut |_| {}).unwrap();
+        extract(
+            OpenImage::open(&yard.path(image), &[], None).unwrap(),
+            Target::Tar(&mut file),
+            &ExtractOptions::default(),
+            &mut |_| {},
+        )
+        .unwrap();
     };
     archive("image", "one.tar");
     yard.build(&Source::of_path(&yard.path("one.tar")).unwrap(), "again", &with(Features::RO));

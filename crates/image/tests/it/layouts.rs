@@ -4,7 +4,7 @@ use segno_codec::Algorithm;
 use segno_device::OpenOptions;
 use segno_engine::{MountOptions, Volume};
 use segno_format::{Features, superblock::RawSuperblock};
-use segno_image::{BuildOptions, Compression, Error, Headroom, Owner, Size};
+use segno_image::{BuildOptions, Compression, Error, Headroom, OpenImage, Owner, Size};
 use segno_mkfs::MkfsOptions;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -223,7 +223,12 @@ fn links_and_owners_are_not_cut() {
     let manifest = yard.path("manifest");
     let options = segno_image::ExtractOptions { manifest: Some(manifest), ..Default::default() };
     let image = yard.path("image");
-    let done = segno_image::extract(&image, segno_image::Target::Tar(&mut back), &options, &mut |_| {});
+    let done = segno_image::extract(
+        OpenImage::open(&image, &[], None).unwrap(),
+        segno_image::Target::Tar(&mut back),
+        &options,
+        &mut |_| {},
+    );
     assert_eq!(done.unwrap().files, 4);
     assert_eq!(back.chunks(512).filter(|b| b.starts_with(b"./links/") && b[156] == b'1').count(), 70_000);
     let manifest = String::from_utf8(yard.bytes("manifest")).unwrap();
@@ -295,7 +300,7 @@ fn a_file_that_changes_or_vanishes_is_an_error() {
     let path = yard.path("tree/other");
     // One thread, so that nothing of it is read yet.
     let options = BuildOptions { threads: 1, ..with(Features::empty()) };
-    let built = segno_image::build(&source, &image, &options, &mut |_| {
+    let built = segno_image::build(source.open(&options).unwrap(), &image, &options, &mut |_| {
         if std::mem::take(&mut first) {
             std::fs::write(&path, "changed").unwrap();
         }

@@ -7,7 +7,9 @@ mod lists;
 mod rounds;
 mod sparse;
 
-use segno_image::{BuildOptions, Error, ExtractOptions, Extracted, Report, Source, Target, build, extract};
+use segno_image::{
+    BuildOptions, Error, ExtractOptions, Extracted, OpenImage, Report, Source, Target, build, extract,
+};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -36,7 +38,7 @@ impl Yard {
     pub fn try_build(&self, source: &Source, image: &str, options: &BuildOptions) -> Result<Report, Error> {
         let image = self.path(image);
         File::create(&image).unwrap();
-        build(source, &image, options, &mut |_| {})
+        build(source.open(options)?, &image, options, &mut |_| {})
     }
 
     /// Builds an image and has it checked.
@@ -60,7 +62,8 @@ impl Yard {
 
     #[track_caller]
     pub fn extract(&self, image: &str, dir: &str, options: &ExtractOptions) -> Extracted {
-        extract(&self.path(image), Target::Directory(&self.path(dir)), options, &mut |_| {}).unwrap()
+        let image = OpenImage::open(&self.path(image), &options.devices, options.journal.as_deref());
+        extract(image.unwrap(), Target::Directory(&self.path(dir)), options, &mut |_| {}).unwrap()
     }
 
     #[track_caller]
