@@ -33,7 +33,6 @@ struct NewInode {
     mode: u16,
     links: u32,
     size: u64,
-    owner: (u32, u32),
     flags: InodeFlags,
     depth: u32,
     name: &'static [u8],
@@ -43,6 +42,8 @@ struct Builder<'a> {
     features: Features,
     time: u64,
     checksum_seed: u32,
+    /// Who owns all files.
+    owner: (u32, u32),
     layout: &'a Layout,
     content: Content,
 }
@@ -58,15 +59,16 @@ impl Content {
             features: opts.all_features(),
             time,
             checksum_seed: crc(u32::MAX, uuid),
+            owner: opts.root_owner,
             layout,
             content: Self { nodes: Vec::new(), data: Vec::new(), quota_inos },
         };
-        builder.add_root(opts.root_owner, lost_found);
+        builder.add_root(lost_found);
         let dirs = 1 + u64::from(lost_found.is_some());
         let used = QuotaEntry { inodes: dirs, bytes: dirs * BLOCK_SIZE as u64, ..QuotaEntry::default() };
-        builder.add_quota_files(opts.root_owner, used);
+        builder.add_quota_files(used);
         if let Some(ino) = lost_found {
-            builder.add_lost_found(opts.root_owner, ino);
+            builder.add_lost_found(ino);
         }
         builder.content
     }
@@ -88,7 +90,7 @@ pub fn quota_inos(features: Features) -> [Option<Nid>; 3] {
 }
 
 impl Builder<'_> {
-    fn add_root(&mut self, owner: (u32, u32), lost_found: Option<Nid>) {
+    fn add_root(&mut self, lost_found: Option<Nid>) {
         let mut dentries = dot_entries(Nid::ROOT, Nid::ROOT);
         if let Some(ino) = lost_found {
             DentryShape::BLOCK.insert(
@@ -101,17 +103,17 @@ impl Builder<'_> {
             );
         }
         let links = 2 + u32::from(lost_found.is_some());
-        self.add(Nid::ROOT, &NewInode { links, owner, ..directory(MODE_ROOT) }, &[dentries]);
+        self.add(Nid::ROOT, &NewInode { links, ..directory(MODE_ROOT) }, &[dentries]);
     }
 
-    fn add_lost_found(&mut self, owner: (u32, u32), ino: Nid) {
-        let inode = NewInode { owner, name: LOST_FOUND, ..directory(MODE_LOST_FOUND) };
+    fn add_lost_found(&mut self, ino: Nid) {
+        let inode = NewInode { name: LOST_FOUND, ..directory(MODE_LOST_FOUND) };
         self.add(ino, &inode, &[dot_entries(ino, Nid::ROOT)]);
     }
 
-    fn add_quota_files(&mut self, (uid, gid): (u32, u32), used: QuotaEntry) {
+    fn add_quota_files(&mut self, used: QuotaEntry) {
         // Project 0 owns everything that no project was given.
-        let ids = [uid, gid, 0];
+        let ids = [self.owner.0, self.owner.1, 0];
         for (kind, (nid, id)) in self.content.quota_inos.into_iter().zip(ids).enumerate() {
             let Some(nid) = nid else { continue };
             let bytes = quota::file(kind, id, used);
@@ -119,7 +121,6 @@ impl Builder<'_> {
                 mode: MODE_QUOTA,
                 links: 1,
                 size: bytes.len() as u64,
-                owner: (uid, gid),
                 flags: InodeFlags::IMMUTABLE,
                 depth: 0,
                 name: b"",
@@ -148,7 +149,7 @@ impl Builder<'_> {
         let mut block = Block::zeroed();
         let inode = block.view_mut::<RawInode>();
         inode.i_mode = U16::new(new.mode);
-        (inode.i_uid, inode.i_gid) = (U32::new(new.owner.0), U32::new(new.owner.1));
+        (inode.i_uid, inode.i_gid) = (U32::new(self.owner.0), U32::new(self.owner.1));
         inode.i_links = U32::new(new.links);
         inode.i_size = U64::new(new.size);
         inode.i_blocks = U64::new(1 + addrs.len() as u64);
@@ -193,15 +194,7 @@ fn put_slot(inode: &mut RawInode, word: usize, addr: BlockAddr) {
 }
 
 fn directory(mode: u16) -> NewInode {
-    NewInode {
-        mode,
-        links: 2,
-        size: BLOCK_SIZE as u64,
-        owner: (0, 0),
-        flags: InodeFlags::empty(),
-        depth: 1,
-        name: b"",
-    }
+    NewInode { mode, links: 2, size: BLOCK_SIZE as u64, flags: InodeFlags::empty(), depth: 1, name: b"" }
 }
 
 fn dot_entries(this: Nid, parent: Nid) -> Block {

@@ -18,27 +18,11 @@ const ZERO_RUN_LEN_BASE: usize = 4;
 
 /// Decodes a whole stream into the front of `out` and returns how many bytes it filled.
 pub(crate) fn decompress(input: &[u8], out: &mut [u8]) -> Result<usize, CodecError> {
-    let mut decoder = Decoder { input, pos: 0, out, filled: 0 };
-    let zero_runs = decoder.read_version()?;
-    let mut before = decoder.first_literals()?;
-    loop {
-        before = match decoder.instruction(before, zero_runs)? {
-            Instruction::Literals(len) => {
-                decoder.copy_literals(len)?;
-                LiteralsBefore::Many
-            }
-            Instruction::Match { distance, len, literals } => {
-                decoder.copy_match(distance, len)?;
-                decoder.copy_literals(literals)?;
-                LiteralsBefore::of(literals)
-            }
-            Instruction::Zeros { len, literals } => {
-                decoder.append_zeros(len)?;
-                decoder.copy_literals(literals)?;
-                LiteralsBefore::of(literals)
-            }
-            Instruction::End => break,
-        };
+    let mut decoder = Decoder { input, pos: 0, out, filled: 0, zero_runs: false };
+    decoder.zero_runs = decoder.read_version()?;
+    let mut before = Some(decoder.first_literals()?);
+    while let Some(literals) = before {
+        before = decoder.instruction(literals)?;
     }
     if decoder.pos != input.len() {
         return Err(decoder.malformed("data follows the end marker"));
@@ -46,36 +30,13 @@ pub(crate) fn decompress(input: &[u8], out: &mut [u8]) -> Result<usize, CodecErr
     Ok(decoder.filled)
 }
 
-enum Instruction {
-    Literals(usize),
-    Match { distance: usize, len: usize, literals: usize },
-    Zeros { len: usize, literals: usize },
-    End,
-}
-
-/// How many literals the instruction before copied last; decides what `0000xxxx` means.
-#[derive(Clone, Copy)]
-enum LiteralsBefore {
-    None,
-    Few,
-    Many,
-}
-
-impl LiteralsBefore {
-    fn of(literals: usize) -> Self {
-        match literals {
-            0 => Self::None,
-            1..=3 => Self::Few,
-            _ => Self::Many,
-        }
-    }
-}
-
 struct Decoder<'a> {
     input: &'a [u8],
     pos: usize,
     out: &'a mut [u8],
     filled: usize,
+    /// Whether the stream may contain runs of zeros.
+    zero_runs: bool,
 }
 
 impl Decoder<'_> {
@@ -92,73 +53,71 @@ impl Decoder<'_> {
         }
     }
 
-    fn first_literals(&mut self) -> Result<LiteralsBefore, CodecError> {
+    /// Copies the literals before the first instruction, and says how many there are.
+    fn first_literals(&mut self) -> Result<usize, CodecError> {
         match self.input.get(self.pos) {
             Some(&first) if first > FIRST_BYTE_BASE => {
                 self.pos += 1;
-                let len = usize::from(first - FIRST_BYTE_BASE);
-                self.copy_literals(len)?;
-                Ok(LiteralsBefore::of(len))
+                self.copy_literals(usize::from(first - FIRST_BYTE_BASE))
             }
-            _ => Ok(LiteralsBefore::None),
+            _ => Ok(0),
         }
     }
 
-    fn instruction(&mut self, before: LiteralsBefore, zero_runs: bool) -> Result<Instruction, CodecError> {
+    /// Carries out an instruction, and says how many literals it copied last; `None` at the end. The number of those before it decides
+    /// what `0000xxxx` means.
+    fn instruction(&mut self, before: usize) -> Result<Option<usize>, CodecError> {
         let op = usize::from(self.byte()?);
         match op {
-            0..=15 => self.short_form(op, before),
-            16..=31 => self.far_match(op, zero_runs),
+            0..=15 => self.short_form(op, before).map(Some),
+            16..=31 => self.far_match(op),
             32..=63 => {
                 let len = self.length(op & MID_FIELD_MAX, MID_FIELD_MAX)?;
                 let operand = self.le16()?;
-                Ok(Instruction::Match {
-                    distance: (operand >> 2) + 1,
-                    len: len.saturating_add(MATCH_LEN_BASE),
-                    literals: operand & 3,
-                })
+                self.copy_match((operand >> 2) + 1, len.saturating_add(MATCH_LEN_BASE))?;
+                self.copy_literals(operand & 3).map(Some)
             }
             _ => {
                 let high = usize::from(self.byte()?);
-                Ok(Instruction::Match {
-                    distance: (high << 3) + ((op >> 2) & 7) + 1,
-                    // Both forms at once: lengths 3 and 4 begin at 64, lengths 5 to 8 at 128.
-                    len: (op >> 5) + 1,
-                    literals: op & 3,
-                })
+                // Both forms at once: lengths 3 and 4 begin at 64, lengths 5 to 8 at 128.
+                self.copy_match((high << 3) + ((op >> 2) & 7) + 1, (op >> 5) + 1)?;
+                self.copy_literals(op & 3).map(Some)
             }
         }
     }
 
-    fn short_form(&mut self, op: usize, before: LiteralsBefore) -> Result<Instruction, CodecError> {
+    fn short_form(&mut self, op: usize, before: usize) -> Result<usize, CodecError> {
         let (distance_base, len) = match before {
-            LiteralsBefore::None => {
+            0 => {
                 let len = self.length(op, LITERAL_FIELD_MAX)?;
-                return Ok(Instruction::Literals(len.saturating_add(LITERAL_LEN_BASE)));
+                return self.copy_literals(len.saturating_add(LITERAL_LEN_BASE));
             }
-            LiteralsBefore::Few => (1, 2),
-            LiteralsBefore::Many => (2049, 3),
+            1..=3 => (1, 2),
+            _ => (2049, 3),
         };
         let high = usize::from(self.byte()?);
-        Ok(Instruction::Match { distance: (high << 2) + (op >> 2) + distance_base, len, literals: op & 3 })
+        self.copy_match((high << 2) + (op >> 2) + distance_base, len)?;
+        self.copy_literals(op & 3)
     }
 
-    fn far_match(&mut self, op: usize, zero_runs: bool) -> Result<Instruction, CodecError> {
-        if zero_runs && op & ZERO_RUN_H != 0 && self.peek_le16()? & ZERO_RUN_D == ZERO_RUN_D {
+    fn far_match(&mut self, op: usize) -> Result<Option<usize>, CodecError> {
+        if self.zero_runs && op & ZERO_RUN_H != 0 && self.peek_le16()? & ZERO_RUN_D == ZERO_RUN_D {
             let literals = self.le16()? & 3;
             let high = usize::from(self.byte()?);
-            return Ok(Instruction::Zeros { len: (high << 3) + (op & 7) + ZERO_RUN_LEN_BASE, literals });
+            self.append_zeros((high << 3) + (op & 7) + ZERO_RUN_LEN_BASE)?;
+            return self.copy_literals(literals).map(Some);
         }
         let len = self.length(op & FAR_FIELD_MAX, FAR_FIELD_MAX)?.saturating_add(MATCH_LEN_BASE);
         let operand = self.le16()?;
         let distance = FAR_DISTANCE_BASE + ((op & ZERO_RUN_H) << 11) + (operand >> 2);
         if distance != FAR_DISTANCE_BASE {
-            return Ok(Instruction::Match { distance, len, literals: operand & 3 });
+            self.copy_match(distance, len)?;
+            return self.copy_literals(operand & 3).map(Some);
         }
         if len != END_MARKER_LEN {
             return Err(self.malformed("end marker with a wrong length"));
         }
-        Ok(Instruction::End)
+        Ok(None)
     }
 
     /// Value of a length field whose largest value is `field_max`, continued in length bytes if it is zero.
@@ -192,7 +151,7 @@ impl Decoder<'_> {
         Ok(usize::from(u16::from_le_bytes(*bytes)))
     }
 
-    fn copy_literals(&mut self, len: usize) -> Result<(), CodecError> {
+    fn copy_literals(&mut self, len: usize) -> Result<usize, CodecError> {
         let from =
             self.input.get(self.pos..).and_then(|rest| rest.get(..len)).ok_or(CodecError::Truncated)?;
         let to = self
@@ -203,7 +162,7 @@ impl Decoder<'_> {
         to.copy_from_slice(from);
         self.pos += len;
         self.filled += len;
-        Ok(())
+        Ok(len)
     }
 
     fn copy_match(&mut self, distance: usize, len: usize) -> Result<(), CodecError> {

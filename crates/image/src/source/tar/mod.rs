@@ -32,10 +32,9 @@ const MOST_ENTRIES: u64 = 1 << 24;
 const DEEPEST: usize = 1 << 15;
 
 /// The tree in an archive.
-pub(crate) fn read(mut spool: Spool, options: &BuildOptions) -> Result<Tree> {
-    let archive = spool.name.clone();
+pub(crate) fn read(spool: Spool, options: &BuildOptions) -> Result<Tree> {
     let mut reader = Reader {
-        spool: &mut spool,
+        spool,
         options,
         tree: Tree::default(),
         global: Records::new(),
@@ -44,12 +43,12 @@ pub(crate) fn read(mut spool: Spool, options: &BuildOptions) -> Result<Tree> {
         number: 0,
         at: 0,
     };
-    let read = reader.all();
-    let (number, at) = (reader.number, reader.at);
-    let tree = std::mem::take(&mut reader.tree);
-    let read = read.and_then(|()| spool.finish().map_err(|e| e.to_string()));
-    read.map_err(|why| Error::Archive { archive, number, at, why })?;
-    Ok(tree)
+    match reader.all() {
+        Ok(()) => Ok(reader.tree),
+        Err(why) => {
+            Err(Error::Archive { archive: reader.spool.name, number: reader.number, at: reader.at, why })
+        }
+    }
 }
 
 /// What headers say about the entry that follows.
@@ -61,7 +60,7 @@ struct Pending {
 }
 
 struct Reader<'a> {
-    spool: &'a mut Spool,
+    spool: Spool,
     options: &'a BuildOptions,
     tree: Tree,
     global: Records,
@@ -165,7 +164,7 @@ impl Reader<'_> {
     fn skip_data(&mut self, entry: &Entry) -> Result<(), String> {
         if has_data(entry.header.kind) {
             if let Some(Sparse::Gnu(sparse)) = &entry.sparse {
-                sparse::gnu_parts(self.spool, sparse)?;
+                sparse::gnu_parts(&mut self.spool, sparse)?;
             }
             return self.spool.skip(padded(entry.header.size)?);
         }
@@ -275,7 +274,7 @@ impl Reader<'_> {
     }
 
     fn content(&mut self, entry: &Entry) -> Result<Content, String> {
-        let (parts, size) = sparse::parts(self.spool, entry)?;
+        let (parts, size) = sparse::parts(&mut self.spool, entry)?;
         self.budget.parts(parts.len(), self.spool.stored())?;
         let stored = parts.iter().map(|(_, len)| len).sum::<u64>();
         let (archive, at) = self.spool.keep(stored)?;

@@ -1,7 +1,7 @@
 //! An archive as a file that can be read anywhere: the data of a stream is kept once, in a nameless file.
 use crate::{Error, Result};
 use std::fs::File;
-use std::io::{self, BufReader, Read, Seek, Write};
+use std::io::{self, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -138,14 +138,6 @@ impl Spool {
             };
         }
         self.keep(len).map(drop)
-    }
-
-    /// Makes what was kept readable.
-    pub(crate) fn finish(&mut self) -> io::Result<()> {
-        match &mut self.from {
-            From::Stream { kept, .. } => (&**kept).flush(),
-            From::File(_) => Ok(()),
-        }
     }
 }
 
