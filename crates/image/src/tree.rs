@@ -77,6 +77,11 @@ pub(crate) fn joined(dir: &[u8], path: &[u8]) -> Vec<u8> {
     [dir, slash, path].concat()
 }
 
+/// The bytes of a path as one of the host.
+pub(crate) fn path_of(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(bytes))
+}
+
 /// Why no file can have a name.
 fn unfit(name: &[u8]) -> Option<&'static str> {
     match name {
@@ -193,7 +198,7 @@ impl Tree {
     }
 
     pub(crate) fn host_path(&self, index: Index) -> PathBuf {
-        PathBuf::from(OsStr::from_bytes(&self.path(index)))
+        path_of(&self.path(index))
     }
 
     /// Numbers the inodes level by level, and by the bytes of their names within a directory, whatever order they were found

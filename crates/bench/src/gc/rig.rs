@@ -253,7 +253,7 @@ pub fn zoned(e: &Experiment) -> Result<(Arc<ZonedDevice>, u64)> {
         let device: Arc<dyn BlockDevice> = dev.clone();
         let main = u64::from(conventional) * blocks;
         match format(&[Member { device, path: "memory".into(), zeroed: true }], &opts) {
-            Ok(r) if u64::from(r.layout.main_blkaddr) == main => return Ok((dev, main)),
+            Ok(r) if u64::from(r.layout.geo.main_blkaddr) == main => return Ok((dev, main)),
             Ok(_) => {}
             Err(e) => why = Some(e),
         }

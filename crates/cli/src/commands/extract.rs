@@ -79,8 +79,7 @@ pub fn run(args: &Args) -> Result<()> {
     let mut show = |p: segno_image::Progress<'_>| {
         progress.show_files(p.files, p.bytes, || show::path(&(p.path)()));
     };
-    let write =
-        |target: Target<'_>| extract(image, target, &options, &mut show).map_err(explain_image);
+    let write = |target: Target<'_>| extract(image, target, &options, &mut show).map_err(explain_image);
     let done = match target {
         Opened::Stdout => {
             let mut out = BufWriter::with_capacity(BUFFER, stdout().lock());

@@ -1,18 +1,16 @@
 //! Writes a tree into a directory of the host.
 use super::names::substitute;
 use super::{Extracted, Found, names_of};
-use crate::tree::{Index, Inode, Kind, Tree};
+use crate::tree::{Index, Inode, Kind, Tree, path_of};
 use crate::{Error, Progress, Result};
 use rustix::io::Errno;
 use segno_format::inode::InodeFlags;
 use segno_host::{Attributes, HostTree, Kind as HostKind, Node, Preserve};
 use std::collections::HashMap;
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const BUFFER: usize = 1 << 20;
 /// Substitutes that are tried for one name.
@@ -48,7 +46,7 @@ pub(super) fn write(
     let all = names_of(tree)?;
     for found in &all {
         writer.one(found)?;
-        let path = || PathBuf::from(OsStr::from_bytes(&found.path));
+        let path = || path_of(&found.path);
         progress(Progress { path: &path, files: writer.done.files, bytes: writer.done.bytes });
     }
     // Directories get their attributes when they are filled, the deepest first.
@@ -102,8 +100,7 @@ impl Writer<'_> {
         }
         if place.last().is_none_or(|n| n != name) {
             let relative = place.join(&b'/');
-            let shown = PathBuf::from(OsStr::from_bytes(&relative));
-            self.done.renamed.push((PathBuf::from(OsStr::from_bytes(&found.path)), shown));
+            self.done.renamed.push((path_of(&found.path), path_of(&relative)));
             self.stored_as.push((found.path.clone(), relative));
         }
         if inode.kind.is_dir() {
@@ -201,7 +198,7 @@ impl Writer<'_> {
     }
 
     fn failed(&self, action: &'static str, place: &[Vec<u8>], e: impl Into<io::Error>) -> Error {
-        Error::host(action, &self.root.join(OsStr::from_bytes(&place.join(&b'/'))), e)
+        Error::host(action, &self.root.join(path_of(&place.join(&b'/'))), e)
     }
 }
 

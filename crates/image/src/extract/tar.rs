@@ -1,15 +1,13 @@
 //! Writes a tree as a tar archive: ustar headers, and extended ones where those do not suffice. Equal trees give equal archives.
 use super::{Extracted, Found, names_of};
 use crate::content::Content;
-use crate::tree::{Index, Inode, Kind, Tree};
+use crate::tree::{Index, Inode, Kind, Tree, path_of};
 use crate::{Error, Progress, Result};
 use segno_format::dentry::FileType;
 use segno_format::inode::InodeFlags;
 use std::collections::HashMap;
-use std::ffi::OsStr;
 use std::io::Write;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const BLOCK: usize = 512;
 const BUFFER: usize = 1 << 20;
@@ -30,7 +28,7 @@ pub(super) fn write(
         Writer { tree, out, first: HashMap::new(), done: Extracted::default(), buffer: vec![0; BUFFER] };
     for found in names_of(tree)? {
         writer.one(&found)?;
-        let path = || PathBuf::from(OsStr::from_bytes(&found.path));
+        let path = || path_of(&found.path);
         progress(Progress { path: &path, files: writer.done.files, bytes: writer.done.bytes });
     }
     writer.put(&[0; 2 * BLOCK])?;
@@ -93,11 +91,8 @@ impl Writer<'_> {
                     FileType::BlockDevice => b'4',
                     FileType::Fifo => b'6',
                     _ => {
-                        let path = PathBuf::from(OsStr::from_bytes(&found.path));
-                        return Err(Error::entry(
-                            path,
-                            "tar archives have no sockets; extract to a directory",
-                        ));
+                        let why = "tar archives have no sockets; extract to a directory";
+                        return Err(Error::entry(path_of(&found.path), why));
                     }
                 };
             }
