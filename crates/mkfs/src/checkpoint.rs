@@ -93,8 +93,7 @@ impl FirstCheckpoint<'_> {
             sit: self.sit,
             kbytes_written: 0,
         };
-        let Encoded { blocks: mut first, header, crc } =
-            contents.encode(geo, RawCheckpoint::seal)?;
+        let Encoded { blocks: mut first, header, crc } = contents.encode(geo, RawCheckpoint::seal)?;
         let mut second = header.clone();
         second.view_mut::<RawCheckpoint>().checkpoint_ver = U64::ZERO;
         RawCheckpoint::seal(&mut second);
