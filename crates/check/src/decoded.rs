@@ -42,10 +42,10 @@ pub struct Decoded {
 /// Decodes the tables; `None` where [`check`](crate::check()) does not get as far.
 pub fn decode(device: &dyn BlockDevice) -> Result<Option<Decoded>, CheckError> {
     let mut sink = Sink::new(&CheckOptions { max_problems: 0, data: false });
-    Ok(judge::load::volume(device, &mut sink, &mut |_| {})?.map(|volume| plain(&volume)))
+    judge::load::volume(device, 0, &mut sink, &mut |_| {})?.map(|volume| plain(&volume)).transpose()
 }
 
-fn plain(volume: &Volume<'_>) -> Decoded {
+fn plain(volume: &Volume<'_>) -> Result<Decoded, CheckError> {
     let (pack, geo) = (&volume.pack, &volume.geo);
     let segment = |seg: SegNo| {
         let mut map = [0; SIT_MAP_BYTES];
@@ -53,7 +53,9 @@ fn plain(volume: &Volume<'_>) -> Decoded {
         valid.for_each(|off| msb::put(&mut map, off as usize, true));
         (volume.sit.log_type(seg), map)
     };
-    Decoded {
+    let mut nids = BTreeMap::new();
+    volume.nat.scan(|nid, entry| _ = nids.insert(nid, entry))?;
+    Ok(Decoded {
         superblock: volume.sb.raw,
         pack: pack.index,
         blocks: pack.blocks.clone(),
@@ -64,7 +66,7 @@ fn plain(volume: &Volume<'_>) -> Decoded {
         sit_journal: volume.summaries.sit_journal,
         summaries: LogType::ALL.map(|log| volume.summaries.of(log).map(|summary| Box::new(*summary))),
         segments: (0..geo.segment_count_main).map(|seg| segment(SegNo(seg))).collect(),
-        nids: volume.nat.in_use().collect(),
+        nids,
         orphans: volume.orphans.iter().copied().collect(),
-    }
+    })
 }

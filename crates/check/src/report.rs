@@ -270,7 +270,7 @@ pub struct Summary {
 }
 
 /// The outcome of a check.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// The first problems found, as many as [`CheckOptions::max_problems`].
     pub problems: Vec<Problem>,
@@ -303,15 +303,12 @@ impl Report {
 /// Collects problems while the passes run.
 pub(crate) struct Sink {
     max: usize,
-    problems: Vec<Problem>,
-    errors: u64,
-    data_errors: u64,
-    warnings: u64,
+    report: Report,
 }
 
 impl Sink {
     pub(crate) fn new(opts: &CheckOptions) -> Self {
-        Self { max: opts.max_problems, problems: Vec::new(), errors: 0, data_errors: 0, warnings: 0 }
+        Self { max: opts.max_problems, report: Report::default() }
     }
 
     /// A problem that belongs to no inode in particular.
@@ -324,9 +321,14 @@ impl Sink {
         self.push(kind, what, Some(ino), None);
     }
 
+    /// Rules that do not hold, of an inode or of none.
+    pub(crate) fn add_broken(&mut self, ino: Option<u32>, rules: Rules) {
+        rules.broken.into_iter().for_each(|(kind, what)| self.push(kind, what, ino, None));
+    }
+
     /// Damaged content of a file's cluster.
     pub(crate) fn add_content(&mut self, ino: u32, path: Option<Vec<u8>>, cluster: u64, what: Corrupt) {
-        self.data_errors = self.data_errors.saturating_add(1);
+        self.report.data_errors = self.report.data_errors.saturating_add(1);
         let (path, path_bytes) = path.map(|path| text::field(&path)).unzip();
         let file = FileCluster { path, path_bytes: path_bytes.flatten(), cluster };
         self.push(Kind::ClusterData, what, Some(ino), Some(file));
@@ -334,13 +336,14 @@ impl Sink {
 
     fn push(&mut self, kind: Kind, c: Corrupt, ino: Option<u32>, file: Option<FileCluster>) {
         let severity = kind.severity();
-        match severity {
-            Severity::Error => self.errors = self.errors.saturating_add(1),
-            Severity::Warning => self.warnings = self.warnings.saturating_add(1),
-        }
-        if self.problems.len() < self.max {
+        let count = match severity {
+            Severity::Error => &mut self.report.errors,
+            Severity::Warning => &mut self.report.warnings,
+        };
+        *count = count.saturating_add(1);
+        if self.report.problems.len() < self.max {
             let Corrupt { what: structure, unit, at, why, found, expected } = c;
-            self.problems.push(Problem {
+            self.report.problems.push(Problem {
                 kind,
                 severity,
                 structure,
@@ -357,11 +360,72 @@ impl Sink {
 
     /// Whether no error has been found so far.
     pub(crate) fn is_clean(&self) -> bool {
-        self.errors == 0
+        self.report.is_clean()
     }
 
     pub(crate) fn into_report(self, summary: Summary, complete: bool) -> Report {
-        let Self { problems, errors, data_errors, warnings, .. } = self;
-        Report { problems, errors, data_errors, warnings, complete, summary }
+        Report { complete, summary, ..self.report }
+    }
+}
+
+/// Rules for one place of a volume; those that do not hold are kept.
+pub(crate) struct Rules {
+    kind: Kind,
+    structure: Structure,
+    unit: Unit,
+    at: u64,
+    pub broken: Vec<(Kind, Corrupt)>,
+}
+
+impl Rules {
+    pub(crate) fn new(kind: Kind, structure: Structure, unit: Unit, at: impl Into<u64>) -> Self {
+        Self { kind, structure, unit, at: at.into(), broken: Vec::new() }
+    }
+
+    /// The same place; rules of another kind from now on.
+    pub(crate) fn of(&mut self, kind: Kind) -> &mut Self {
+        self.kind = kind;
+        self
+    }
+
+    /// A rule; whether it holds.
+    pub(crate) fn require(
+        &mut self,
+        holds: bool,
+        why: &'static str,
+        found: impl Into<u64>,
+        expected: impl Into<u64>,
+    ) -> bool {
+        if !holds {
+            let (what, unit, at) = (self.structure, self.unit, self.at);
+            self.add(Corrupt { what, unit, at, why, found: found.into(), expected: expected.into() });
+        }
+        holds
+    }
+
+    /// Damage that shows by itself.
+    pub(crate) fn add(&mut self, damage: Corrupt) {
+        self.broken.push((self.kind, damage));
+    }
+
+    /// The rule that two values are equal.
+    pub(crate) fn equal(
+        &mut self,
+        why: &'static str,
+        found: impl Into<u64>,
+        expected: impl Into<u64>,
+    ) -> bool {
+        let (found, expected) = (found.into(), expected.into());
+        self.require(found == expected, why, found, expected)
+    }
+
+    /// A flag that must not be set.
+    pub(crate) fn refuse(&mut self, set: bool, why: &'static str) {
+        self.equal(why, set, false);
+    }
+
+    /// Whether all rules hold.
+    pub(crate) fn hold(&self) -> bool {
+        self.broken.is_empty()
     }
 }

@@ -1,6 +1,6 @@
 //! All nodes by their addresses.
 use crate::CheckError;
-use crate::evidence::{Bitmap, Item, Ledger, PagedNat, Ssa, Tables};
+use crate::evidence::{Bitmap, Item, Ledger, Ssa, Volume};
 use segno_format::Nid;
 use segno_format::geometry::NAT_PER_BLOCK;
 use segno_format::nat::{RawNatEntry, nat_index};
@@ -20,12 +20,11 @@ pub(crate) struct Census {
 impl Census {
     /// `None` if an entry contradicts the SIT or another entry.
     pub(crate) fn take(
-        tables: &Tables<'_>,
-        nat: &PagedNat<'_>,
+        volume: &Volume<'_>,
         ssa: &Ssa<'_>,
         ledger: &mut Ledger,
     ) -> Result<Option<Self>, CheckError> {
-        let blocks = tables.geo.main_blocks();
+        let blocks = volume.geo.main_blocks();
         let mut census = Self {
             places: Bitmap::new(blocks),
             inodes: Bitmap::new(blocks),
@@ -33,8 +32,8 @@ impl Census {
             stored_in_use: Vec::new(),
         };
         let mut fits = true;
-        census.stored_in_use = nat.scan(|nid, entry| {
-            fits = fits && census.add(tables, nid, &entry);
+        census.stored_in_use = volume.nat.scan(|nid, entry| {
+            fits = fits && census.add(volume, nid, &entry);
             ledger.expect(Item::node(nid, entry.owner().0, entry.addr()));
             if ssa.has_entry(entry.addr()) {
                 ledger.expect(Item::node_block(entry.addr(), nid.0));
@@ -43,9 +42,9 @@ impl Census {
         Ok(fits.then_some(census))
     }
 
-    fn add(&mut self, tables: &Tables<'_>, nid: Nid, entry: &RawNatEntry) -> bool {
-        let Some((seg, off)) = tables.geo.seg_of(entry.addr()) else { return false };
-        let block = u64::from(entry.addr().0 - tables.geo.main_blkaddr);
+    fn add(&mut self, volume: &Volume<'_>, nid: Nid, entry: &RawNatEntry) -> bool {
+        let Some((seg, off)) = volume.geo.seg_of(entry.addr()) else { return false };
+        let block = u64::from(entry.addr().0 - volume.geo.main_blkaddr);
         if entry.owner() == nid {
             self.inodes.insert(block);
         }
@@ -56,7 +55,7 @@ impl Census {
         {
             *version = entry.version;
         }
-        tables.sit.is_valid(seg, off) && self.places.insert(block)
+        volume.sit.is_valid(seg, off) && self.places.insert(block)
     }
 
     pub(crate) fn version(&self, nid: Nid) -> u8 {

@@ -1,6 +1,6 @@
 //! The kernel's "vfsv1" quota file: a radix tree over the id whose leaves are blocks of records.
 use crate::CheckError;
-use crate::evidence::{Bitmap, Tables};
+use crate::evidence::{Bitmap, Volume};
 use segno_format::{BLOCK_SIZE, BlockAddr, Corrupt, Structure};
 use std::collections::HashMap;
 use zerocopy::little_endian::{U16, U32, U64};
@@ -90,7 +90,7 @@ impl RawRecord {
 }
 
 pub(crate) struct QuotaFile<'a> {
-    volume: &'a Tables<'a>,
+    volume: &'a Volume<'a>,
     inode: &'a QuotaInode,
     blocks: u32,
     /// Tree blocks entered: each hangs in one place.
@@ -101,7 +101,7 @@ pub(crate) struct QuotaFile<'a> {
 impl<'a> QuotaFile<'a> {
     /// All records of the file of a type (0 user, 1 group, 2 project).
     pub(crate) fn read(
-        volume: &'a Tables<'a>,
+        volume: &'a Volume<'a>,
         inode: &'a QuotaInode,
         kind: usize,
     ) -> Result<Result<HashMap<u32, Charge>, Corrupt>, CheckError> {

@@ -1,13 +1,13 @@
 //! What fsync wrote after the checkpoint: followed and counted, not replayed.
 use crate::CheckError;
-use crate::evidence::{Bitmap, Tables};
+use crate::evidence::{Bitmap, Volume};
 use crate::report::{Kind, RollForward, Sink};
 use segno_format::checkpoint::CpFlags;
 use segno_format::node::{RawNode, RawNodeFooter};
 use segno_format::sit::LogType;
 use segno_format::{Corrupt, Structure};
 
-pub(crate) fn find(volume: &Tables<'_>, sink: &mut Sink) -> Result<RollForward, CheckError> {
+pub(crate) fn find(volume: &Volume<'_>, sink: &mut Sink) -> Result<RollForward, CheckError> {
     let mut out = RollForward::default();
     let position = volume.pack.cp().position(LogType::WarmNode);
     if !volume.geo.has_ssa || position.seg.0 >= volume.geo.segment_count_main {
@@ -37,7 +37,7 @@ pub(crate) fn find(volume: &Tables<'_>, sink: &mut Sink) -> Result<RollForward, 
 }
 
 /// Whether a node was written after this very checkpoint.
-fn is_recoverable(volume: &Tables<'_>, footer: &RawNodeFooter) -> bool {
+fn is_recoverable(volume: &Volume<'_>, footer: &RawNodeFooter) -> bool {
     let pack = &volume.pack;
     let (version, stored) = (pack.cp().checkpoint_ver.get(), footer.cp_ver.get());
     if pack.flags.contains(CpFlags::NOCRC_RECOVERY) {

@@ -1,6 +1,6 @@
 //! Who owns each block, according to the summaries.
 use crate::CheckError;
-use crate::evidence::{Pack, Tables};
+use crate::evidence::{Pack, Volume};
 use segno_format::sit::LogType;
 use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
 use segno_format::{BlockAddr, SegNo};
@@ -9,7 +9,7 @@ use segno_format::{BlockAddr, SegNo};
 pub(crate) const AHEAD: usize = 32;
 
 pub(crate) struct Ssa<'v> {
-    volume: &'v Tables<'v>,
+    volume: &'v Volume<'v>,
     /// Segments of the logs, whose summaries are in the pack.
     logs: Vec<(SegNo, LogType)>,
     /// Recently read summaries, each in the place its segment number gives.
@@ -36,7 +36,7 @@ impl Stored {
 
 impl<'v> Ssa<'v> {
     /// Keeps up to `slots` summary blocks.
-    pub(crate) fn new(volume: &'v Tables<'v>, slots: usize) -> Self {
+    pub(crate) fn new(volume: &'v Volume<'v>, slots: usize) -> Self {
         let mut cache = Vec::new();
         cache.resize_with(slots.max(1), || None);
         let logs =

@@ -1,27 +1,41 @@
-//! All tables of a volume as of its checkpoint.
+//! The tables of a volume as of its checkpoint.
 use crate::CheckError;
-use crate::evidence::{Nat, Tables};
+use crate::evidence::{Nat, Pack, PackSummaries, Reader, Sit, orphan};
 use crate::report::Sink;
-use std::ops::Deref;
+use segno_format::Geometry;
+use segno_format::superblock::Superblock;
 
+/// What a volume has as of its checkpoint.
 pub(crate) struct Volume<'a> {
-    tables: Tables<'a>,
-    /// The NAT, its journal included.
-    pub nat: Nat,
-}
-
-impl<'a> Deref for Volume<'a> {
-    type Target = Tables<'a>;
-
-    fn deref(&self) -> &Tables<'a> {
-        &self.tables
-    }
+    pub reader: Reader<'a>,
+    /// The superblock in force.
+    pub sb: Superblock,
+    pub geo: Geometry,
+    /// The pack in force.
+    pub pack: Pack,
+    pub summaries: PackSummaries,
+    /// The journal included.
+    pub sit: Sit,
+    /// The journal included.
+    pub nat: Nat<'a>,
+    /// Inodes without a name.
+    pub orphans: Vec<u32>,
 }
 
 impl<'a> Volume<'a> {
-    pub(crate) fn load(tables: Tables<'a>, sink: &mut Sink) -> Result<Self, CheckError> {
-        let Tables { reader, geo, pack, summaries, .. } = &tables;
-        let nat = Nat::load(reader, geo, pack, &summaries.nat_journal, sink)?;
-        Ok(Self { tables, nat })
+    /// Up to `nat_blocks` blocks of the NAT are kept.
+    pub(crate) fn load(
+        reader: Reader<'a>,
+        sb: Superblock,
+        pack: Pack,
+        nat_blocks: usize,
+        sink: &mut Sink,
+    ) -> Result<Self, CheckError> {
+        let geo = sb.geo;
+        let summaries = PackSummaries::load(&pack, &geo, sink);
+        let orphans = orphan::load(&pack, &geo, sink);
+        let sit = Sit::load(&reader, &geo, &pack, &summaries.sit_journal, sink)?;
+        let nat = Nat::new(reader, &geo, &pack, &summaries.nat_journal, nat_blocks, sink);
+        Ok(Self { reader, sb, geo, pack, summaries, sit, nat, orphans })
     }
 }

@@ -1,8 +1,8 @@
 //! One thing after the other, to say what is wrong.
-use crate::evidence::{Volume, roll_forward};
-use crate::judge::{curseg, load, nat, quota, totals, walk};
+use crate::evidence::roll_forward;
+use crate::judge::{curseg, load, nat, nat_bits, totals, walk};
 use crate::report::{Report, Sink, Summary};
-use crate::{CheckError, CheckOptions, Pass, Progress};
+use crate::{CheckError, CheckOptions, Progress};
 use segno_device::BlockDevice;
 
 pub(crate) fn run(
@@ -11,29 +11,15 @@ pub(crate) fn run(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, CheckError> {
     let mut sink = Sink::new(opts);
-    let mut summary = Summary::default();
-    let complete = match load::volume(device, &mut sink, progress)? {
-        Some(volume) => {
-            summary = check_loaded(&volume, opts, &mut sink, progress)?;
-            true
-        }
-        None => false,
+    let Some(volume) = load::volume(device, usize::MAX, &mut sink, progress)? else {
+        return Ok(sink.into_report(Summary::default(), false));
     };
-    Ok(sink.into_report(summary, complete))
-}
-
-fn check_loaded(
-    volume: &Volume<'_>,
-    opts: &CheckOptions,
-    sink: &mut Sink,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Summary, CheckError> {
-    curseg::check(volume, sink);
-    let nodes = nat::check_places(volume, sink);
-    let roll_forward = roll_forward::find(volume, sink)?;
-    let found = walk::explain(volume, &nodes, opts.data, sink, progress)?;
-    progress(Progress::start(Pass::Totals));
-    totals::check(volume, &found, sink);
-    quota::check(volume, &found.usage, sink)?;
-    Ok(totals::summary(volume, &found, roll_forward))
+    nat_bits::check(&volume, &volume.nat.scan(|_, _| {})?, &mut sink)?;
+    curseg::check(&volume, &mut sink);
+    let nodes = nat::check_places(&volume, &mut sink)?;
+    let roll_forward = roll_forward::find(&volume, &mut sink)?;
+    let found = walk::explain(&volume, &nodes, opts.data, &mut sink, progress)?;
+    volume.nat.was_read()?;
+    let summary = totals::finish(&volume, found, roll_forward, &mut sink, progress)?;
+    Ok(sink.into_report(summary, true))
 }

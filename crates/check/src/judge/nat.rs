@@ -1,5 +1,6 @@
 //! The entries of the NAT against the SIT and each other.
-use crate::evidence::{Bitmap, NodeTable, Volume};
+use crate::CheckError;
+use crate::evidence::{Bitmap, Nat, Volume};
 use crate::report::{Kind, Sink};
 use segno_format::nat::RawNatEntry;
 use segno_format::{BlockAddr, Corrupt, Nid, Structure};
@@ -8,18 +9,18 @@ use segno_format::{BlockAddr, Corrupt, Nid, Structure};
 const DUMMY_ADDR: u32 = 1;
 
 /// Checks the entries and the places they name. Returns the addresses of all nodes, by block of the main area.
-pub(crate) fn check_places(volume: &Volume<'_>, sink: &mut Sink) -> Bitmap {
+pub(crate) fn check_places(volume: &Volume<'_>, sink: &mut Sink) -> Result<Bitmap, CheckError> {
     check_virtual(&volume.nat, sink);
     let mut places = Bitmap::new(volume.geo.main_blocks());
-    for (nid, entry) in volume.nat.in_use() {
+    volume.nat.scan(|nid, entry| {
         check_owner(volume, nid, &entry, sink);
         check_place(volume, nid, &entry, &mut places, sink);
-    }
-    places
+    })?;
+    Ok(places)
 }
 
 /// Checks the entries of nids that have no block.
-pub(crate) fn check_virtual(nat: &dyn NodeTable, sink: &mut Sink) {
+pub(crate) fn check_virtual(nat: &Nat<'_>, sink: &mut Sink) {
     let expected = [BlockAddr::NULL, BlockAddr(DUMMY_ADDR), BlockAddr(DUMMY_ADDR)];
     for (nid, expected) in (0..).zip(expected) {
         let found = nat.entry(Nid(nid)).addr();
@@ -39,7 +40,14 @@ fn check_owner(volume: &Volume<'_>, nid: Nid, entry: &RawNatEntry, sink: &mut Si
     }
 }
 
-fn check_place(volume: &Volume<'_>, nid: Nid, entry: &RawNatEntry, places: &mut Bitmap, sink: &mut Sink) {
+/// A node has a valid block of its own; the blocks of those before are in `places`.
+pub(crate) fn check_place(
+    volume: &Volume<'_>,
+    nid: Nid,
+    entry: &RawNatEntry,
+    places: &mut Bitmap,
+    sink: &mut Sink,
+) {
     let (addr, ino) = (entry.addr(), entry.owner().0);
     let bad = |why, found: u64, expected: u64| Corrupt::nid(Structure::NatBlock, nid.0, why, found, expected);
     let Some((seg, off)) = volume.geo.seg_of(addr) else {

@@ -1,17 +1,17 @@
 //! nat_bits: which NAT blocks are full and which are empty, as of a clean unmount.
 use crate::CheckError;
-use crate::evidence::Tables;
-use crate::report::{Kind, Sink};
+use crate::evidence::Volume;
+use crate::report::{Kind, Rules, Sink};
 use segno_format::bits::lsb;
 use segno_format::checkpoint::{CpFlags, nat_bits_blocks, nat_bits_cookie};
 use segno_format::geometry::NAT_PER_BLOCK;
-use segno_format::{BLOCKS_PER_SEG, Corrupt, Structure};
+use segno_format::{BLOCKS_PER_SEG, Corrupt, Structure, Unit};
 
 const COOKIE_BYTES: usize = 8;
 
 /// Checks the bits, by the number of addresses that each NAT block has, when the pack claims them and their cookie is the pack's: otherwise nobody reads them.
-pub(crate) fn check(tables: &Tables<'_>, stored_in_use: &[u16], sink: &mut Sink) -> Result<(), CheckError> {
-    let Tables { reader, geo, pack, .. } = tables;
+pub(crate) fn check(volume: &Volume<'_>, stored_in_use: &[u16], sink: &mut Sink) -> Result<(), CheckError> {
+    let Volume { reader, geo, pack, .. } = volume;
     let blocks = nat_bits_blocks(geo);
     if !pack.flags.contains(CpFlags::NAT_BITS) || blocks > BLOCKS_PER_SEG {
         return Ok(());
@@ -40,15 +40,11 @@ pub(crate) fn check(tables: &Tables<'_>, stored_in_use: &[u16], sink: &mut Sink)
     for (b, &addresses) in (0..geo.nat_blocks()).zip(stored_in_use) {
         // Nid 0 has no address and yet is never free.
         let in_use = u32::from(addresses) + u32::from(b == 0);
-        let mut require = |why, found: bool, expected: bool| {
-            if found != expected {
-                let at = geo.nat_addr(b, pack.nat_copy(b)).0.into();
-                let e = Corrupt::block(Structure::NatBlock, at, why, found.into(), expected.into());
-                sink.add(Kind::NatBits, e);
-            }
-        };
-        require("full bit of nat_bits", lsb::test(full, b as usize), in_use == NAT_PER_BLOCK);
-        require("empty bit of nat_bits", lsb::test(empty, b as usize), in_use == 0);
+        let at = geo.nat_addr(b, pack.nat_copy(b)).0;
+        let mut rules = Rules::new(Kind::NatBits, Structure::NatBlock, Unit::Block, at);
+        rules.equal("full bit of nat_bits", lsb::test(full, b as usize), in_use == NAT_PER_BLOCK);
+        rules.equal("empty bit of nat_bits", lsb::test(empty, b as usize), in_use == 0);
+        sink.add_broken(None, rules);
     }
     Ok(())
 }

@@ -3,12 +3,15 @@
 //! What the tables, the summaries, the inodes and the directories say about each other is added up in a [`Ledger`] instead of being
 //! kept. If all of it agrees, nothing is wrong. If not, or if anything cannot be read, the check begins again
 //! and looks at one thing after the other.
-use crate::evidence::{AHEAD, Bitmap, Census, Item, Ledger, PagedNat, Ssa, Tables, roll_forward};
-use crate::judge::{curseg, load, nat, nat_bits, quota, totals, walk};
+use crate::evidence::{AHEAD, Bitmap, Census, Item, Ledger, Ssa, Volume, roll_forward};
+use crate::judge::{curseg, load, nat, nat_bits, totals, walk};
 use crate::report::{Report, Sink};
-use crate::{CheckError, CheckOptions, Pass, Progress};
+use crate::{CheckError, CheckOptions, Progress};
 use segno_device::BlockDevice;
 use segno_format::{BLOCKS_PER_SEG, BlockAddr};
+
+/// Blocks of the NAT that are kept: 256 KiB.
+const NAT_BLOCKS: usize = 64;
 
 /// The report on a volume without errors; `None` if there may be some.
 pub(crate) fn run(
@@ -17,39 +20,36 @@ pub(crate) fn run(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Option<Report>, CheckError> {
     let mut sink = Sink::new(opts);
-    let Some(tables) = load::tables(device, &mut sink, progress)? else { return Ok(None) };
-    progress(Progress::start(Pass::Nat));
-    let (nat, mut ledger) = (PagedNat::new(&tables, &mut sink), Ledger::new(tables.geo.has_ssa));
+    let Some(volume) = load::volume(device, NAT_BLOCKS, &mut sink, progress)? else { return Ok(None) };
+    let mut ledger = Ledger::new(volume.geo.has_ssa);
     // Twice what is read at once, so that neighbours are found to follow each other.
-    let mut ssa = Ssa::new(&tables, 2 * AHEAD);
-    let Some(census) = Census::take(&tables, &nat, &ssa, &mut ledger)? else { return Ok(None) };
-    nat_bits::check(&tables, &census.stored_in_use, &mut sink)?;
-    curseg::check(&tables, &mut sink);
-    nat::check_virtual(&nat, &mut sink);
-    let roll_forward = roll_forward::find(&tables, &mut sink)?;
-    if !sink.is_clean() || !add_summaries(&tables, &mut ssa, &census.places, &mut ledger)? {
+    let mut ssa = Ssa::new(&volume, 2 * AHEAD);
+    let Some(census) = Census::take(&volume, &ssa, &mut ledger)? else { return Ok(None) };
+    nat_bits::check(&volume, &census.stored_in_use, &mut sink)?;
+    curseg::check(&volume, &mut sink);
+    nat::check_virtual(&volume.nat, &mut sink);
+    let roll_forward = roll_forward::find(&volume, &mut sink)?;
+    if !sink.is_clean() || !add_summaries(&volume, &mut ssa, &census.places, &mut ledger)? {
         return Ok(None);
     }
-    let found = walk::prove(&tables, &nat, &census, ledger, opts.data, &mut sink, progress)?;
-    let Some(found) = found.filter(|_| !nat.failed()) else { return Ok(None) };
-    progress(Progress::start(Pass::Totals));
-    totals::check(&tables, &found, &mut sink);
-    quota::check(&tables, &found.usage, &mut sink)?;
-    let summary = totals::summary(&tables, &found, roll_forward);
+    let found = walk::prove(&volume, &census, ledger, opts.data, &mut sink, progress)?;
+    volume.nat.was_read()?;
+    let Some(found) = found else { return Ok(None) };
+    let summary = totals::finish(&volume, found, roll_forward, &mut sink, progress)?;
     Ok(sink.is_clean().then(|| sink.into_report(summary, true)))
 }
 
 /// Adds what the summaries say of all valid blocks; whether those of nodes and of data are where they should be.
 fn add_summaries(
-    tables: &Tables<'_>,
+    volume: &Volume<'_>,
     ssa: &mut Ssa<'_>,
     places: &Bitmap,
     ledger: &mut Ledger,
 ) -> Result<bool, CheckError> {
-    for (seg, _) in tables.sit.used() {
-        for off in (0..BLOCKS_PER_SEG).filter(|&off| tables.sit.is_valid(seg, off)) {
+    for (seg, _) in volume.sit.used() {
+        for off in (0..BLOCKS_PER_SEG).filter(|&off| volume.sit.is_valid(seg, off)) {
             let block = u64::from(seg.0) * u64::from(BLOCKS_PER_SEG) + u64::from(off);
-            let addr = BlockAddr(tables.geo.main_blkaddr.saturating_add(block as u32));
+            let addr = BlockAddr(volume.geo.main_blkaddr.saturating_add(block as u32));
             let Some(stored) = ssa.entry(addr)? else { continue };
             let is_node = places.contains(block);
             if stored.is_node() != Some(is_node) {

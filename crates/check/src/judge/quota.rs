@@ -1,10 +1,10 @@
 //! Quota files against the usage that the walk counted.
 use crate::CheckError;
-use crate::evidence::{Charge, QuotaFile, QuotaInode, TYPES, Tables};
-use crate::report::{Kind, Sink};
+use crate::evidence::{Charge, QuotaFile, QuotaInode, TYPES, Volume};
+use crate::report::{Kind, Rules, Sink};
 use segno_format::checkpoint::CpFlags;
 use segno_format::inode::RawInode;
-use segno_format::{BLOCK_SIZE, Corrupt, Features, Structure, Unit};
+use segno_format::{BLOCK_SIZE, Features, Structure, Unit};
 use std::collections::HashMap;
 
 /// End of the project id in the extra attributes.
@@ -46,7 +46,7 @@ impl Usage {
 
 /// Compares every quota file with the charges, unless the checkpoint says that they may differ. On a volume with other
 /// errors the charges are not known.
-pub(crate) fn check(volume: &Tables<'_>, usage: &Usage, sink: &mut Sink) -> Result<(), CheckError> {
+pub(crate) fn check(volume: &Volume<'_>, usage: &Usage, sink: &mut Sink) -> Result<(), CheckError> {
     if !sink.is_clean() || volume.pack.flags.contains(CpFlags::QUOTA_NEED_FSCK) {
         return Ok(());
     }
@@ -67,17 +67,9 @@ fn compare(ino: u32, stored: &HashMap<u32, Charge>, charges: &HashMap<u32, Charg
     for id in ids {
         let of = |map: &HashMap<u32, Charge>| map.get(&id).copied().unwrap_or_default();
         let (found, expected) = (of(stored), of(charges));
-        let mut require = |why, found, expected| {
-            if found != expected {
-                let e = Corrupt {
-                    unit: Unit::Id,
-                    at: id.into(),
-                    ..Corrupt::nid(Structure::Quota, ino, why, found, expected)
-                };
-                sink.add_for(ino, Kind::Quota, e);
-            }
-        };
-        require("inodes charged", found.inodes, expected.inodes);
-        require("bytes charged", found.bytes, expected.bytes);
+        let mut rules = Rules::new(Kind::Quota, Structure::Quota, Unit::Id, id);
+        rules.equal("inodes charged", found.inodes, expected.inodes);
+        rules.equal("bytes charged", found.bytes, expected.bytes);
+        sink.add_broken(Some(ino), rules);
     }
 }

@@ -1,9 +1,9 @@
 //! The summaries against the owners that are found.
 use crate::CheckError;
-use crate::evidence::{Bitmap, Ssa, Tables};
-use crate::report::{Kind, Sink};
+use crate::evidence::{Bitmap, Ssa, Volume};
+use crate::report::{Kind, Rules, Sink};
 use segno_format::summary::{RawSummary, SummaryType};
-use segno_format::{BlockAddr, Corrupt, Geometry, Structure};
+use segno_format::{BlockAddr, Corrupt, Geometry, Structure, Unit};
 
 /// The owner that a summary should name.
 pub(crate) struct Expected {
@@ -29,7 +29,7 @@ pub(crate) struct Summaries<'v> {
 
 impl<'v> Summaries<'v> {
     /// Keeps up to `slots` summary blocks.
-    pub(crate) fn new(volume: &'v Tables<'v>, slots: usize) -> Self {
+    pub(crate) fn new(volume: &'v Volume<'v>, slots: usize) -> Self {
         let judged = Bitmap::new(volume.geo.segment_count_main.into());
         Self { geo: volume.geo, ssa: Ssa::new(volume, slots), judged }
     }
@@ -43,24 +43,15 @@ impl<'v> Summaries<'v> {
             let e = Corrupt::block(Structure::Summary, stored.at, "entry type", found, expected);
             sink.add(Kind::SummaryType, e);
         }
-        let mut require = |why, found: u32, expected: u32| {
-            if found != expected {
-                let at = want.addr.0.into();
-                let e = Corrupt::block(Structure::Summary, at, why, found.into(), expected.into());
-                sink.add_for(want.ino, Kind::SummaryEntry, e);
-            }
-            found == expected
-        };
+        let mut rules = Rules::new(Kind::SummaryEntry, Structure::Summary, Unit::Block, want.addr.0);
         // A node's version and slot have no meaning: readers ignore them.
         let (found, owner) = (stored.entry, &want.owner);
-        let same = require("nid in the block's summary", found.nid.get(), owner.nid.get());
+        let same = rules.equal("nid in the block's summary", found.nid.get(), owner.nid.get());
         if same && !want.is_node {
-            let (found, expected) = (found.ofs_in_node.get(), owner.ofs_in_node.get());
-            require("slot in the block's summary", found.into(), expected.into());
+            rules.equal("slot in the block's summary", found.ofs_in_node.get(), owner.ofs_in_node.get());
+            rules.equal("node version in the block's summary", found.version, owner.version);
         }
-        if same && !want.is_node {
-            require("node version in the block's summary", found.version.into(), owner.version.into());
-        }
+        sink.add_broken(Some(want.ino), rules);
         Ok(())
     }
 }

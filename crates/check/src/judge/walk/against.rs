@@ -4,8 +4,6 @@ use crate::CheckError;
 use crate::evidence::{Bitmap, Item, Ledger};
 use crate::judge::summaries::{Expected, Summaries};
 use crate::report::Sink;
-use segno_format::summary::RawSummary;
-use segno_format::{BlockAddr, Nid};
 
 pub(super) enum Against<'v> {
     /// The summaries, one after the other, to say what is wrong.
@@ -19,42 +17,16 @@ pub(super) enum Against<'v> {
 }
 
 impl Against<'_> {
-    /// Notes a node that was read where the NAT has it.
-    pub(super) fn node(
-        &mut self,
-        nid: Nid,
-        ino: u32,
-        addr: BlockAddr,
-        sink: &mut Sink,
-    ) -> Result<(), CheckError> {
+    /// Notes the owner of a valid block: a node that was read where the NAT has it, or a slot that names a data block.
+    pub(super) fn owner(&mut self, want: Expected, sink: &mut Sink) -> Result<(), CheckError> {
         match self {
-            Self::Summaries(summaries) => {
-                summaries.compare(Expected { addr, ino, owner: RawSummary::node(nid), is_node: true }, sink)
+            Self::Summaries(summaries) => return summaries.compare(want, sink),
+            Self::Ledger { ledger, .. } if want.is_node => {
+                ledger.find(Item::node(want.owner.nid(), want.ino, want.addr));
             }
-            Self::Ledger { ledger, .. } => {
-                ledger.find(Item::node(nid, ino, addr));
-                Ok(())
-            }
+            Self::Ledger { ledger, .. } => ledger.find_owner(want.addr, want.owner),
         }
-    }
-
-    /// Notes a valid data block that a slot names.
-    pub(super) fn data_block(
-        &mut self,
-        addr: BlockAddr,
-        ino: u32,
-        owner: RawSummary,
-        sink: &mut Sink,
-    ) -> Result<(), CheckError> {
-        match self {
-            Self::Summaries(summaries) => {
-                summaries.compare(Expected { addr, ino, owner, is_node: false }, sink)
-            }
-            Self::Ledger { ledger, .. } => {
-                ledger.find_owner(addr, owner);
-                Ok(())
-            }
-        }
+        Ok(())
     }
 
     /// Whether only the name of an inode is left to be found.

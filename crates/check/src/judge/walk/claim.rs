@@ -1,6 +1,7 @@
 //! Data blocks: valid, of the right kind, owned once, and owned by whom the summary says.
 use super::Walk;
 use crate::CheckError;
+use crate::judge::summaries::Expected;
 use crate::report::Kind;
 use segno_format::summary::RawSummary;
 use segno_format::{BlockAddr, Corrupt, Structure};
@@ -32,13 +33,13 @@ impl Walk<'_, '_> {
             self.report(ino, Kind::BlockShared, bad("data block has another owner", addr.0.into(), 0));
             return Ok(false);
         }
-        self.found.data_blocks = self.found.data_blocks.saturating_add(1);
+        self.found.counts.data_blocks = self.found.counts.data_blocks.saturating_add(1);
         if !self.volume.sit.is_valid(seg, off) {
             self.report(ino, Kind::BlockFree, bad("block is free in the SIT", addr.0.into(), 1));
             return Ok(true);
         }
         if let Some(owner) = owner {
-            self.against.data_block(addr, ino, owner, self.sink)?;
+            self.against.owner(Expected { addr, ino, owner, is_node: false }, self.sink)?;
         }
         Ok(true)
     }

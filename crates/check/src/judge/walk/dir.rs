@@ -74,7 +74,7 @@ impl Walk<'_, '_> {
         for Open { mut dir, block, file } in open {
             if dir.inline {
                 let area = block.0.get(file.layout.inline_range()).unwrap_or_default();
-                let addr = self.nat.get(Nid(dir.ino)).map_or(BlockAddr::NULL, |e| e.addr());
+                let addr = self.volume.nat.get(Nid(dir.ino)).map_or(BlockAddr::NULL, |e| e.addr());
                 self.entries(&mut dir, &DentryShape::inline(&file.layout), area, Place { addr, b: 0 })?;
             }
             self.finish(&dir, block.view());

@@ -1,10 +1,10 @@
 //! Entries of one dentry block or inline directory.
 use super::Walk;
 use super::dir::{Child, Dir, Place};
-use crate::report::Kind;
+use crate::report::{Kind, Rules};
 use segno_codec::{CasefoldError, casefold, casefolded_name_hash};
 use segno_format::dentry::{DentryShape, Entry, FileType, bucket_blocks, buckets, slots_for};
-use segno_format::{Corrupt, Nid, Structure, name_hash};
+use segno_format::{Corrupt, Nid, Structure, Unit, name_hash};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 impl Walk<'_, '_> {
@@ -70,19 +70,16 @@ impl Walk<'_, '_> {
             }
             *seen = true;
         }
-        let mut require = |ok: bool, why, found: u64, expected: u64| {
-            if !ok {
-                self.entry_problem(dir, place, Kind::DentryDots, why, found, expected);
-            }
-        };
-        require(place.b == 0, "block of . or ..", place.b, 0);
-        require(entry.slot as usize == which, "slot of . or ..", entry.slot.into(), which as u64);
-        require(entry.hash == 0, "hash of . or ..", entry.hash.into(), 0);
-        require(entry.file_type == FileType::Directory as u8, "type of . or ..", entry.file_type.into(), 2);
+        let mut rules = Rules::new(Kind::DentryDots, Structure::DentryBlock, Unit::Block, place.addr.0);
+        rules.equal("block of . or ..", place.b, 0u64);
+        rules.equal("slot of . or ..", entry.slot, which as u64);
+        rules.equal("hash of . or ..", entry.hash, 0u64);
+        rules.equal("type of . or ..", entry.file_type, FileType::Directory as u8);
         let expected = if which == 0 { dir.ino } else { dir.parent };
         // mkfs.f2fs versions differ in what `..` of lost+found says, and nobody reads it.
         let loose = which == 1 && dir.is_lost_found && dir.parent == Nid::ROOT.0 && entry.ino.0 == dir.ino;
-        require(entry.ino.0 == expected || loose, "inode of . or ..", entry.ino.0.into(), expected.into());
+        rules.require(entry.ino.0 == expected || loose, "inode of . or ..", entry.ino.0, expected);
+        self.report_broken(dir.ino, rules);
     }
 
     fn judge_entry(&mut self, dir: &mut Dir, place: Place, entry: &Entry<'_>) -> Option<Child> {

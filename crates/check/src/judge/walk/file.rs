@@ -1,9 +1,9 @@
 //! What is known about one file while its index is walked.
-use crate::report::Kind;
+use crate::report::{Kind, Rules};
 use segno_codec::Algorithm;
 use segno_format::cluster::CHECKSUM;
 use segno_format::inode::{Advise, Inline, InodeLayout, RawExtent, RawInode};
-use segno_format::{BlockAddr, Corrupt, Features, Structure};
+use segno_format::{BlockAddr, Features, Structure, Unit};
 
 /// How clusters are stored.
 #[derive(Clone, Copy)]
@@ -80,25 +80,24 @@ impl File {
         }
     }
 
+    /// Rules for the inode.
+    pub(super) fn rules(&self, kind: Kind) -> Rules {
+        Rules::new(kind, Structure::Inode, Unit::Nid, self.ino)
+    }
+
     /// The counts of the inode against what its index has.
-    pub(super) fn count_problems(&self, raw: &RawInode, features: Features) -> Vec<(Kind, Corrupt)> {
-        let mut found = Vec::new();
-        let mut require = |ok: bool, kind, why, stored: u64, expected: u64| {
-            if !ok {
-                found.push((kind, Corrupt::nid(Structure::Inode, self.ino, why, stored, expected)));
-            }
-        };
-        let stored = raw.i_blocks.get();
-        require(stored == self.blocks, Kind::InodeBlocks, "i_blocks", stored, self.blocks);
+    pub(super) fn counts(&self, raw: &RawInode, features: Features) -> Rules {
+        let mut rules = self.rules(Kind::InodeBlocks);
+        rules.equal("i_blocks", raw.i_blocks.get(), self.blocks);
         // A read-only image may keep extents of compressed files, which do not follow the index.
         let free = features.contains(Features::RO) && self.cluster != 0;
         let (hits, len) = (self.ext_hits, u64::from(self.ext.len.get()));
-        require(hits == len || free, Kind::InodeExtent, "blocks of i_ext that the index has", hits, len);
+        let fits = hits == len || free;
+        rules.of(Kind::InodeExtent).require(fits, "blocks of i_ext that the index has", hits, len);
         if self.cluster != 0 {
-            let (stored, saved) =
-                (raw.extra().i_compr_blocks.get(), if self.released { 0 } else { self.saved });
-            require(stored == saved, Kind::ComprBlocks, "i_compr_blocks", stored, saved);
+            let saved = if self.released { 0 } else { self.saved };
+            rules.of(Kind::ComprBlocks).equal("i_compr_blocks", raw.extra().i_compr_blocks.get(), saved);
         }
-        found
+        rules
     }
 }

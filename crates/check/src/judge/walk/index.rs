@@ -64,7 +64,7 @@ impl Walk<'_, '_> {
         offset: u32,
         addrs: &[BlockAddr],
     ) -> Result<(), CheckError> {
-        let version = self.nat.get(nid).map_or(0, |e| e.version);
+        let version = self.volume.nat.get(nid).map_or(0, |e| e.version);
         let first = first_block(offset, file.layout.slots, file.layout.per_node).unwrap_or_default();
         let node = Dnode { nid, version, first };
         if file.cluster == 0 {
@@ -107,7 +107,7 @@ impl Walk<'_, '_> {
 
     fn reserve(&mut self, file: &mut File) {
         file.blocks = file.blocks.saturating_add(1);
-        self.found.reserved_blocks = self.found.reserved_blocks.saturating_add(1);
+        self.found.counts.reserved_blocks = self.found.counts.reserved_blocks.saturating_add(1);
     }
 
     /// A cluster whose first slot says that it is compressed; `at` is that slot.

@@ -4,11 +4,11 @@ use super::named::Named;
 use super::{Via, Walk, fields, inline, special, xattr};
 use crate::CheckError;
 use crate::judge::quota::Owners;
-use crate::report::Kind;
+use crate::report::{Kind, Rules};
 use segno_format::dentry::FileType;
 use segno_format::inode::{Inline, RawInode, verify_checksum};
 use segno_format::node::XATTR_NODE_OFFSET;
-use segno_format::{BLOCK_SIZE, Block, Corrupt, Nid, Structure};
+use segno_format::{BLOCK_SIZE, Block, Nid, Structure, Unit};
 
 impl Walk<'_, '_> {
     /// Checks an inode and everything that hangs from it but the entries of a directory.
@@ -31,15 +31,13 @@ impl Walk<'_, '_> {
                 return Ok(None);
             }
         };
-        for e in fields::check(ino, raw, &layout, &self.volume.sb) {
-            self.report(ino, Kind::Inode, e);
-        }
         let mut file = File::new(ino, raw, layout, features);
+        self.report_broken(ino, fields::check(&file, raw, &self.volume.sb));
         file.kept = (raw.is_dir() || via == Via::Quota).then(Vec::new);
         self.contents(&mut file, block, via)?;
         let node = self.xattr_node(&mut file, raw)?;
-        self.report_all(ino, xattr::problems(&file, block, node.as_ref()));
-        self.report_all(ino, file.count_problems(raw, features));
+        self.report_broken(ino, xattr::check(&file, block, node.as_ref()));
+        self.report_broken(ino, file.counts(raw, features));
         if via != Via::Quota
             && let Some(owners) = Owners::of(raw, features)
         {
@@ -50,52 +48,41 @@ impl Walk<'_, '_> {
 
     pub(super) fn count(&mut self, file_type: FileType) {
         let n = match file_type {
-            FileType::Regular => &mut self.found.files,
-            FileType::Directory => &mut self.found.dirs,
-            FileType::Symlink => &mut self.found.symlinks,
-            _ => &mut self.found.special_files,
+            FileType::Regular => &mut self.found.counts.files,
+            FileType::Directory => &mut self.found.counts.dirs,
+            FileType::Symlink => &mut self.found.counts.symlinks,
+            _ => &mut self.found.counts.special_files,
         };
         *n = n.saturating_add(1);
-        self.found.inodes = self.found.inodes.saturating_add(1);
+        self.found.counts.inodes = self.found.counts.inodes.saturating_add(1);
         self.tell();
     }
 
     /// Checks what depends on how the inode was found: type, links, parent.
     fn check_via(&mut self, ino: u32, raw: &RawInode, via: Via) {
-        let file_type = FileType::of_mode(raw.i_mode.get());
-        let bad = |why, found: u32, expected: u32| {
-            Corrupt::nid(Structure::Inode, ino, why, found.into(), expected.into())
-        };
-        let links = raw.i_links.get();
+        let (file_type, links) = (FileType::of_mode(raw.i_mode.get()) as u8, raw.i_links.get());
+        let mut rules = Rules::new(Kind::DentryType, Structure::Inode, Unit::Nid, ino);
         match via {
             Via::Root => {
-                if file_type != FileType::Directory {
-                    self.report(ino, Kind::DentryType, bad("type of the root inode", file_type as u32, 2));
-                }
+                rules.equal("type of the root inode", file_type, FileType::Directory as u8);
             }
             Via::Name { parent, file_type: stored } => {
-                let named = Named::of(raw);
-                for (who, kind, e) in named.problems(ino, parent, stored) {
+                for (who, kind, e) in Named::of(raw).problems(ino, parent, stored) {
                     self.report(who, kind, e);
                 }
                 if !raw.is_dir() {
-                    self.links.first(ino, links, file_type as u8);
+                    self.links.first(ino, links, file_type);
                 }
             }
             Via::Orphan => {
-                if links != 0 {
-                    self.report(ino, Kind::Orphan, bad("i_links of an orphan", links, 0));
-                }
+                rules.of(Kind::Orphan).equal("i_links of an orphan", links, 0u64);
             }
             Via::Quota => {
-                if file_type != FileType::Regular {
-                    self.report(ino, Kind::Quota, bad("type of a quota file", file_type as u32, 1));
-                }
-                if links != 1 {
-                    self.report(ino, Kind::InodeLinks, bad("i_links of a quota file", links, 1));
-                }
+                rules.of(Kind::Quota).equal("type of a quota file", file_type, FileType::Regular as u8);
+                rules.of(Kind::InodeLinks).equal("i_links of a quota file", links, 1u64);
             }
         }
+        self.report_broken(ino, rules);
     }
 
     fn contents(&mut self, file: &mut File, block: &Block, via: Via) -> Result<(), CheckError> {
@@ -104,12 +91,12 @@ impl Walk<'_, '_> {
         match FileType::of_mode(raw.i_mode.get()) {
             FileType::Regular | FileType::Directory | FileType::Symlink | FileType::Unknown => {}
             special => {
-                self.report_all(file.ino, special::problems(file, raw, special));
+                self.report_broken(file.ino, special::check(file, raw, special));
                 return Ok(());
             }
         }
         if inline.intersects(Inline::DATA | Inline::DENTRY) {
-            self.report_all(file.ino, inline::problems(file, block));
+            self.report_broken(file.ino, inline::check(file, block));
         } else {
             self.index(file, raw)?;
             if file.is_dir && via != Via::Orphan {
@@ -125,18 +112,10 @@ impl Walk<'_, '_> {
     fn check_dir_size(&mut self, file: &File, raw: &RawInode) {
         let size = raw.i_size.get();
         let covered = size / BLOCK_SIZE as u64;
-        let bad =
-            |why, found: u64, expected: u64| Corrupt::nid(Structure::Inode, file.ino, why, found, expected);
-        if !size.is_multiple_of(BLOCK_SIZE as u64) {
-            self.report(
-                file.ino,
-                Kind::Inode,
-                bad("i_size of a directory", size, covered * BLOCK_SIZE as u64),
-            );
-        }
-        if file.end > covered {
-            self.report(file.ino, Kind::Inode, bad("blocks of a directory past i_size", file.end, covered));
-        }
+        let mut rules = file.rules(Kind::Inode);
+        rules.equal("i_size of a directory", size, covered * BLOCK_SIZE as u64);
+        rules.require(file.end <= covered, "blocks of a directory past i_size", file.end, covered);
+        self.report_broken(file.ino, rules);
     }
 
     fn xattr_node(&mut self, file: &mut File, raw: &RawInode) -> Result<Option<Block>, CheckError> {
@@ -150,9 +129,5 @@ impl Walk<'_, '_> {
             self.check_cold_bit(nid, file.ino, block, file.is_dir);
         }
         Ok(node)
-    }
-
-    pub(super) fn report_all(&mut self, ino: u32, found: Vec<(Kind, Corrupt)>) {
-        found.into_iter().for_each(|(kind, e)| self.report(ino, kind, e));
     }
 }

@@ -67,7 +67,7 @@ impl Walk<'_, '_> {
 
     /// The state of a file seen so far under one name; `None` for what can have only one: directories and other nodes.
     fn reread(&mut self, ino: u32) -> Result<Option<Names>, CheckError> {
-        let Some(entry) = self.nat.get(Nid(ino)).filter(|e| self.volume.geo.in_main(e.addr())) else {
+        let Some(entry) = self.volume.nat.get(Nid(ino)).filter(|e| self.volume.geo.in_main(e.addr())) else {
             return Ok(None);
         };
         let block = self.volume.reader.block(entry.addr())?;

@@ -27,17 +27,17 @@ mod xattr;
 pub use entry::is_debatable as is_debatable_name;
 pub use xattr::bad_value as bad_xattr;
 
-use crate::evidence::{Ahead, Bitmap, Census, Ledger, NodeTable, QuotaInode, Tables, Volume};
+use crate::evidence::{Ahead, Bitmap, Census, Ledger, QuotaInode, Volume};
 use crate::judge::quota::Usage;
 use crate::judge::summaries::Summaries;
-use crate::report::{Kind, Sink};
+use crate::report::{Kind, Rules, Sink, Summary};
 use crate::{CheckError, Pass, Progress};
 use against::Against;
 use links::Links;
 use names::Names;
 use segno_format::dentry::FileType;
 use segno_format::inode::RawInode;
-use segno_format::{Corrupt, Geometry, Nid, Structure};
+use segno_format::{Corrupt, Nid, Structure};
 
 /// What the walk has reached.
 pub(crate) struct Found {
@@ -45,35 +45,15 @@ pub(crate) struct Found {
     pub nids: Bitmap,
     /// Data blocks, by block of the main area.
     pub data: Bitmap,
-    pub nodes: u64,
-    pub inodes: u64,
-    pub dirs: u64,
-    pub files: u64,
-    pub symlinks: u64,
-    pub special_files: u64,
-    pub orphans: u64,
-    pub data_blocks: u64,
-    /// Slots that count without a place.
-    pub reserved_blocks: u64,
+    pub counts: Summary,
     pub usage: Usage,
 }
 
 impl Found {
-    fn new(geo: &Geometry, orphans: usize) -> Self {
-        Self {
-            nids: Bitmap::new(geo.max_nid().into()),
-            data: Bitmap::new(geo.main_blocks()),
-            nodes: 0,
-            inodes: 0,
-            dirs: 0,
-            files: 0,
-            symlinks: 0,
-            special_files: 0,
-            orphans: orphans as u64,
-            data_blocks: 0,
-            reserved_blocks: 0,
-            usage: Usage::default(),
-        }
+    fn new(volume: &Volume<'_>) -> Self {
+        let counts = Summary { orphans: volume.orphans.len() as u64, ..Summary::default() };
+        let (nids, data) = (Bitmap::new(volume.geo.max_nid().into()), Bitmap::new(volume.geo.main_blocks()));
+        Self { nids, data, counts, usage: Usage::default() }
     }
 }
 
@@ -100,8 +80,7 @@ struct PendingDir {
 }
 
 pub(crate) struct Walk<'w, 'v> {
-    volume: &'v Tables<'v>,
-    nat: &'w dyn NodeTable,
+    volume: &'v Volume<'v>,
     /// Addresses of all nodes.
     places: &'w Bitmap,
     against: Against<'v>,
@@ -117,14 +96,6 @@ pub(crate) struct Walk<'w, 'v> {
     pending: Vec<PendingDir>,
 }
 
-/// What a walk goes by.
-struct Sources<'w, 'v> {
-    volume: &'v Tables<'v>,
-    nat: &'w dyn NodeTable,
-    places: &'w Bitmap,
-    against: Against<'v>,
-}
-
 /// Summary blocks kept by a walk that explains: 4 MiB.
 const SUMMARIES: usize = 1024;
 
@@ -137,33 +108,29 @@ pub(crate) fn explain(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Found, CheckError> {
     let against = Against::Summaries(Summaries::new(volume, SUMMARIES));
-    let found = Found::new(&volume.geo, volume.orphans.len());
-    let sources = Sources { volume, nat: &volume.nat, places, against };
-    let mut walk = Walk::new(sources, found, data, sink, progress);
+    let mut walk = Walk::new((volume, places), against, Found::new(volume), data, sink, progress);
     walk.run()?;
     let found = walk.found;
-    lost::check_nodes(volume, &found, sink);
+    lost::check_nodes(volume, &found, sink)?;
     lost::check_blocks(volume, &found, places, sink);
     Ok(found)
 }
 
 /// Sweeps over the inodes and walks the rest of the volume; `None` if anything may be wrong. `ledger` has what the NAT and the summaries say.
 pub(crate) fn prove(
-    volume: &Tables<'_>,
-    nat: &dyn NodeTable,
+    volume: &Volume<'_>,
     census: &Census,
     mut ledger: Ledger,
     data: bool,
     sink: &mut Sink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Option<Found>, CheckError> {
-    let mut found = Found::new(&volume.geo, volume.orphans.len());
+    let mut found = Found::new(volume);
     let Some(settled) = sweep::run(volume, census, &mut ledger, &mut found, progress) else {
         return Ok(None);
     };
     let against = Against::Ledger { ledger, settled };
-    let sources = Sources { volume, nat, places: &census.places, against };
-    let mut walk = Walk::new(sources, found, data, sink, progress);
+    let mut walk = Walk::new((volume, &census.places), against, found, data, sink, progress);
     walk.run()?;
     let balances = matches!(&walk.against, Against::Ledger { ledger, .. } if ledger.balances());
     let found = walk.found;
@@ -173,16 +140,15 @@ pub(crate) fn prove(
 
 impl<'w, 'v> Walk<'w, 'v> {
     fn new(
-        sources: Sources<'w, 'v>,
+        (volume, places): (&'v Volume<'v>, &'w Bitmap),
+        against: Against<'v>,
         found: Found,
         data: bool,
         sink: &'w mut Sink,
         progress: &'w mut dyn FnMut(Progress),
     ) -> Self {
-        let Sources { volume, nat, places, against } = sources;
         Self {
             volume,
-            nat,
             places,
             against,
             nodes: Ahead::new(volume.reader),
@@ -242,7 +208,7 @@ impl Walk<'_, '_> {
             names.leave();
         }
         for &ino in &self.volume.orphans {
-            if self.nat.get(Nid(ino)).is_none() {
+            if self.volume.nat.get(Nid(ino)).is_none() {
                 let e = Corrupt::nid(Structure::OrphanBlock, ino, "listed inode does not exist", 0, 1);
                 self.sink.add(Kind::Orphan, e);
             } else if self.found.nids.contains(ino.into()) {
@@ -298,7 +264,7 @@ impl Walk<'_, '_> {
         }
         self.against.name(ino, parent, file_type);
         self.found.nids.insert(ino.into());
-        self.found.nodes = self.found.nodes.saturating_add(1);
+        self.found.counts.nodes = self.found.counts.nodes.saturating_add(1);
         self.count(FileType::from_disk(file_type).unwrap_or(FileType::Unknown));
         true
     }
@@ -307,10 +273,14 @@ impl Walk<'_, '_> {
         self.sink.add_for(ino, kind, e);
     }
 
+    fn report_broken(&mut self, ino: u32, rules: Rules) {
+        self.sink.add_broken(Some(ino), rules);
+    }
+
     fn tell(&mut self) {
-        if self.found.inodes.is_multiple_of(1024) {
+        if self.found.counts.inodes.is_multiple_of(1024) {
             let total = self.volume.pack.cp().valid_inode_count.get().into();
-            (self.progress)(Progress { pass: Pass::Walk, done: self.found.inodes, total });
+            (self.progress)(Progress { pass: Pass::Walk, done: self.found.counts.inodes, total });
         }
     }
 }

@@ -1,42 +1,30 @@
 //! Fetching nodes: through the NAT, each once, with the footer compared.
 use super::Walk;
 use crate::CheckError;
-use crate::report::Kind;
+use crate::judge::summaries::Expected;
+use crate::report::{Kind, Rules};
 use segno_format::inode::RawInode;
 use segno_format::node::RawNode;
-use segno_format::{Block, BlockAddr, Corrupt, Nid, Structure};
+use segno_format::summary::RawSummary;
+use segno_format::{Block, BlockAddr, Corrupt, Nid, Structure, Unit};
 
 impl Walk<'_, '_> {
     /// Notes that a node is referred to, by a structure of inode `by`; false when it cannot be, or was before.
     pub(super) fn claim_nid(&mut self, nid: Nid, by: u32, from: Structure) -> bool {
         let max = self.volume.geo.max_nid();
-        if !self.volume.geo.nid_ok(nid) {
-            self.report(
-                by,
-                Kind::NodeMissing,
-                Corrupt::nid(from, nid.0, "nid out of range", nid.0.into(), max.into()),
-            );
-            return false;
-        }
-        if self.nat.get(nid).is_none() {
-            self.report(
-                by,
-                Kind::NodeMissing,
-                Corrupt::nid(from, nid.0, "nid has no block in the NAT", 0, 1),
-            );
-            return false;
-        }
-        if !self.found.nids.insert(nid.0.into()) {
-            self.report(by, Kind::NodeShared, Corrupt::nid(from, nid.0, "node is referred to twice", 2, 1));
-            return false;
-        }
-        self.found.nodes = self.found.nodes.saturating_add(1);
-        true
+        let mut rules = Rules::new(Kind::NodeMissing, from, Unit::Nid, nid.0);
+        let exists = rules.require(self.volume.geo.nid_ok(nid), "nid out of range", nid.0, max)
+            && rules.equal("nid has no block in the NAT", self.volume.nat.get(nid).is_some(), true);
+        let new = exists && self.found.nids.insert(nid.0.into());
+        rules.of(Kind::NodeShared).require(new || !exists, "node is referred to twice", 2u64, 1u64);
+        self.report_broken(by, rules);
+        self.found.counts.nodes = self.found.counts.nodes.saturating_add(new.into());
+        new
     }
 
     /// Where a node is, if that is in the main area.
     pub(super) fn place(&self, nid: Nid) -> Option<BlockAddr> {
-        self.nat.get(nid).map(|e| e.addr()).filter(|a| self.volume.geo.in_main(*a))
+        self.volume.nat.get(nid).map(|e| e.addr()).filter(|a| self.volume.geo.in_main(*a))
     }
 
     /// Reads nodes ahead.
@@ -55,7 +43,7 @@ impl Walk<'_, '_> {
 
     /// Reads a claimed node; `None` when its place or footer is wrong.
     pub(super) fn load(&mut self, nid: Nid, ino: u32, offset: u32) -> Result<Option<Block>, CheckError> {
-        let Some(entry) = self.nat.get(nid) else { return Ok(None) };
+        let Some(entry) = self.volume.nat.get(nid) else { return Ok(None) };
         // A place outside the main area has been reported with the NAT.
         if !self.volume.geo.in_main(entry.addr()) {
             return Ok(None);
@@ -78,7 +66,8 @@ impl Walk<'_, '_> {
         }
         let valid = |(seg, off)| self.volume.sit.is_valid(seg, off);
         if self.volume.geo.seg_of(entry.addr()).is_some_and(valid) {
-            self.against.node(nid, ino, entry.addr(), self.sink)?;
+            let owner = RawSummary::node(nid);
+            self.against.owner(Expected { addr: entry.addr(), ino, owner, is_node: true }, self.sink)?;
         }
         Ok(Some(block))
     }

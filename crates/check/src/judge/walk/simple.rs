@@ -2,7 +2,7 @@
 use super::file::File;
 use super::named::Named;
 use super::{fields, inline, node, special, symlink, xattr};
-use crate::evidence::Tables;
+use crate::evidence::Volume;
 use crate::judge::quota::Owners;
 use segno_format::dentry::FileType;
 use segno_format::inode::{Inline, RawInode, verify_checksum};
@@ -22,7 +22,7 @@ pub(super) struct Simple {
 /// Judges an inode; its data blocks, with their slots, are added to `data`. `None` where the walk has to read the block itself: for
 /// directories, files with more nodes, compressed ones, and wherever there may be something to report.
 pub(super) fn judge(
-    volume: &Tables<'_>,
+    volume: &Volume<'_>,
     ino: Nid,
     block: &Block,
     data: &mut Vec<(BlockAddr, u16)>,
@@ -38,21 +38,21 @@ pub(super) fn judge(
     let layout = raw.layout(features).ok()?;
     let mut file = File::new(ino.0, raw, layout, features);
     let clean = node::cold_bit(ino, block, false).is_none()
-        && fields::check(ino.0, raw, &file.layout, &volume.sb).is_empty()
-        && xattr::problems(&file, block, None).is_empty();
+        && fields::check(&file, raw, &volume.sb).hold()
+        && xattr::check(&file, block, None).hold();
     if !clean || file.cluster != 0 {
         return None;
     }
     let mut reserved = 0;
     let contents = match FileType::of_mode(raw.i_mode.get()) {
         FileType::Regular | FileType::Symlink if raw.inline().intersects(Inline::DATA | Inline::DENTRY) => {
-            inline::problems(&file, block).is_empty() && symlink::inline_problem(&file, block).is_none()
+            inline::check(&file, block).hold() && symlink::inline_problem(&file, block).is_none()
         }
         FileType::Regular => slots(&mut file, block, data).map(|n| reserved = n).is_some(),
         FileType::Symlink | FileType::Directory | FileType::Unknown => false,
-        kind => special::problems(&file, raw, kind).is_empty(),
+        kind => special::check(&file, raw, kind).hold(),
     };
-    let agrees = contents && file.count_problems(raw, features).is_empty();
+    let agrees = contents && file.counts(raw, features).hold();
     let (named, owners) = (Named::of(raw), Owners::of(raw, features));
     agrees.then_some(Simple { named, reserved, owners, blocks: file.blocks })
 }

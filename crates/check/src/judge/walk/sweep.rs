@@ -4,7 +4,7 @@
 //! Memory: some blocks in flight, and a bit for each nid and block of data.
 use super::Found;
 use super::simple::{self, Simple};
-use crate::evidence::{Bitmap, Census, Item, Ledger, Run, Tables, runs};
+use crate::evidence::{Bitmap, Census, Item, Ledger, Run, Volume, runs};
 use crate::{Pass, Progress};
 use segno_format::inode::RawInode;
 use segno_format::summary::RawSummary;
@@ -23,7 +23,7 @@ const MOST_WORKERS: usize = 8;
 /// Settles what it can: adds it to `found` but for its number of inodes and nodes, which the walk counts when it finds the names. Returns the
 /// settled inodes; `None` if something is wrong.
 pub(super) fn run(
-    volume: &Tables<'_>,
+    volume: &Volume<'_>,
     census: &Census,
     ledger: &mut Ledger,
     found: &mut Found,
@@ -76,7 +76,7 @@ struct Settled<'f> {
 impl Settled<'_> {
     fn add(
         &mut self,
-        volume: &Tables<'_>,
+        volume: &Volume<'_>,
         census: &Census,
         nid: Nid,
         simple: &Simple,
@@ -92,8 +92,9 @@ impl Settled<'_> {
             });
             self.intact &= owned;
         }
-        self.found.data_blocks = self.found.data_blocks.saturating_add(data.len() as u64);
-        self.found.reserved_blocks = self.found.reserved_blocks.saturating_add(simple.reserved.into());
+        self.found.counts.data_blocks = self.found.counts.data_blocks.saturating_add(data.len() as u64);
+        self.found.counts.reserved_blocks =
+            self.found.counts.reserved_blocks.saturating_add(simple.reserved.into());
         if let Some(owners) = simple.owners {
             self.found.usage.add(owners, simple.blocks);
         }
@@ -101,7 +102,7 @@ impl Settled<'_> {
 }
 
 struct Worker<'w, 'f> {
-    volume: &'w Tables<'w>,
+    volume: &'w Volume<'w>,
     census: &'w Census,
     shared: &'w Mutex<Settled<'f>>,
     ledger: Ledger,

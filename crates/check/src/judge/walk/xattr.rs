@@ -1,10 +1,10 @@
 //! Extended attributes: the area parses, names are not repeated, values of known attributes have their form.
 use super::file::File;
 use crate::evidence::reader::{is_zero, nonzero};
-use crate::report::Kind;
+use crate::report::{Kind, Rules};
 use segno_format::inode::{Advise, Inline, RawInode};
 use segno_format::xattr::{HEADER_BYTES, XATTR_MAGIC, XATTR_NODE_BYTES, XattrEntry, index, iter};
-use segno_format::{Block, Corrupt, Structure};
+use segno_format::{Block, Corrupt, Structure, Unit};
 use std::collections::HashSet;
 
 /// Bytes of a verity descriptor's location.
@@ -12,8 +12,8 @@ const VERITY_LOCATION: usize = 16;
 /// Bytes of an encryption context of version 1 and 2.
 const CONTEXTS: [usize; 2] = [28, 40];
 
-/// What is wrong with the attributes of an inode and its node for them.
-pub(super) fn problems(file: &File, block: &Block, node: Option<&Block>) -> Vec<(Kind, Corrupt)> {
+/// Rules for the attributes of an inode and its node for them.
+pub(super) fn check(file: &File, block: &Block, node: Option<&Block>) -> Rules {
     let raw: &RawInode = block.view();
     let mut area = Vec::new();
     if raw.inline().contains(Inline::XATTR) {
@@ -22,57 +22,45 @@ pub(super) fn problems(file: &File, block: &Block, node: Option<&Block>) -> Vec<
     if let Some(node) = node {
         area.extend_from_slice(node.0.get(..XATTR_NODE_BYTES).unwrap_or_default());
     }
-    let mut found = judge(&area, file.ino);
+    let mut rules = Rules::new(Kind::Xattr, Structure::Xattr, Unit::Nid, file.ino);
+    judge(&mut rules, &area, file.ino).unwrap_or_else(|e| rules.add(e));
     let needs = [
         (Advise::ENCRYPT, index::ENCRYPTION, "encrypted inode without its context"),
         (Advise::VERITY, index::VERITY, "verity file without the place of its descriptor"),
     ];
     for (flag, index, why) in needs {
         let has = || iter(&area, file.ino).flatten().any(|e| e.index == index);
-        if raw.advise().contains(flag) && !has() {
-            found.push((Kind::Xattr, Corrupt::nid(Structure::Xattr, file.ino, why, 0, index.into())));
-        }
+        let lacks = raw.advise().contains(flag) && !has();
+        rules.of(Kind::Xattr).require(!lacks, why, 0u64, index);
     }
-    found
+    rules
 }
 
-fn judge(area: &[u8], ino: u32) -> Vec<(Kind, Corrupt)> {
-    let mut out = Vec::new();
-    let bad = |why, found: u64, expected: u64| Corrupt::nid(Structure::Xattr, ino, why, found, expected);
+fn judge(rules: &mut Rules, area: &[u8], ino: u32) -> Result<(), Corrupt> {
     let magic = area.first_chunk::<4>().map_or(0, |b| u32::from_le_bytes(*b));
     if magic != XATTR_MAGIC {
         // Readers take such an area for an empty one.
         if !is_zero(area) {
-            out.push((
-                Kind::Padding,
-                bad("magic number of an area in use", magic.into(), XATTR_MAGIC.into()),
-            ));
+            rules.of(Kind::Padding).equal("magic number of an area in use", magic, XATTR_MAGIC);
         }
-        return out;
+        return Ok(());
     }
     let mut end = HEADER_BYTES;
     let mut seen = HashSet::new();
     for entry in iter(area, ino) {
-        let entry = match entry {
-            Ok(entry) => entry,
-            Err(e) => {
-                out.push((Kind::Xattr, e));
-                return out;
-            }
-        };
+        let entry = entry?;
         end += (4 + entry.name.len() + entry.value.len()).next_multiple_of(4);
-        if !seen.insert((entry.index, entry.name)) {
-            out.push((Kind::Xattr, bad("attribute stored twice, of index", entry.index.into(), 0)));
-        }
+        let new = seen.insert((entry.index, entry.name));
+        rules.require(new, "attribute stored twice, of index", entry.index, 0u64);
         if let Some(why) = bad_value(&entry) {
-            out.push((Kind::Xattr, bad(why, entry.value.len() as u64, entry.index.into())));
+            rules.require(false, why, entry.value.len() as u64, entry.index);
         }
     }
     let rest = area.get(end..).unwrap_or_default();
     if !is_zero(rest) {
-        out.push((Kind::Padding, bad("bytes in use after the last attribute", nonzero(rest), 0)));
+        rules.of(Kind::Padding).equal("bytes in use after the last attribute", nonzero(rest), 0u64);
     }
-    out
+    Ok(())
 }
 
 /// Why the value of a known attribute is not one.
@@ -134,8 +122,12 @@ mod tests {
     fn areas() {
         let good = updated(&[], index::ACL_ACCESS, b"", Some(ACL), 4).unwrap();
         let good = updated(&good, index::USER, b"a", Some(b"1"), 4).unwrap();
-        assert_eq!(judge(&good, 4), []);
-        let kinds = |area: &[u8]| judge(area, 4).into_iter().map(|(k, _)| k).collect::<Vec<_>>();
+        let kinds = |area: &[u8]| {
+            let mut rules = Rules::new(Kind::Xattr, Structure::Xattr, Unit::Nid, 4u32);
+            judge(&mut rules, area, 4).unwrap_or_else(|e| rules.add(e));
+            rules.broken.into_iter().map(|(kind, _)| kind).collect::<Vec<_>>()
+        };
+        assert_eq!(kinds(&good), []);
         assert_eq!(kinds(&[&good[..], &good[HEADER_BYTES..]].concat()), [Kind::Xattr, Kind::Xattr]);
         assert_eq!(kinds(&[&good[..], &[0, 0, 0, 0, 9]].concat()), [Kind::Padding]);
         assert_eq!(kinds(&[0, 0, 0, 0, 9]), [Kind::Padding]);
