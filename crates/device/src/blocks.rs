@@ -3,12 +3,14 @@ use crate::BlockDevice;
 use segno_format::{Block, BlockAddr};
 use std::io;
 
-/// A block that could not be read.
+/// Blocks that could not be read.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read block {at}")]
 pub struct ReadError {
-    /// Its address.
+    /// Address of the first.
     pub at: BlockAddr,
+    /// Number of blocks asked for.
+    pub count: usize,
     /// What the device says.
     pub source: io::Error,
 }
@@ -17,7 +19,7 @@ impl dyn BlockDevice + '_ {
     /// Reads one block.
     pub fn block(&self, at: BlockAddr) -> Result<Block, ReadError> {
         let mut one = [Block::zeroed()];
-        self.read(at.0.into(), &mut one).map_err(|source| ReadError { at, source })?;
+        self.read(at.0.into(), &mut one).map_err(|source| ReadError { at, count: 1, source })?;
         let [block] = one;
         Ok(block)
     }
@@ -36,7 +38,8 @@ impl segno_layout::Reader for dyn BlockDevice + '_ {
 
     fn read_blocks(&self, at: BlockAddr, count: u32) -> Result<Vec<Option<Block>>, ReadError> {
         let mut blocks = vec![Block::zeroed(); count as usize];
-        self.read(at.0.into(), &mut blocks).map_err(|source| ReadError { at, source })?;
+        let failed = |source| ReadError { at, count: count as usize, source };
+        self.read(at.0.into(), &mut blocks).map_err(failed)?;
         Ok(blocks.into_iter().map(Some).collect())
     }
 }

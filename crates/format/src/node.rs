@@ -129,6 +129,16 @@ pub struct NodePath {
 
 const N: u64 = ADDRS_PER_BLOCK as u64;
 
+/// Levels below each of the inode's five nids, 1 for a direct node, and the node offset of the node there.
+pub const SUBTREES: [(u32, u32); 5] =
+    [(1, 1), (1, 2), (2, 3), (2, 4 + ADDRS_PER_BLOCK), (3, 5 + 2 * ADDRS_PER_BLOCK)];
+
+/// Node offset of child `i` of a node with that many levels and that offset.
+#[must_use]
+pub fn child_offset(levels: u32, ofs: u32, i: u32) -> u32 {
+    ofs + 1 + i * if levels == 3 { ADDRS_PER_BLOCK + 1 } else { 1 }
+}
+
 /// Data blocks an inode can have, with `a` slots in the inode and `p` in a direct node.
 #[must_use]
 pub fn max_blocks(a: u32, p: u32) -> u64 {

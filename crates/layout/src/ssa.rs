@@ -44,8 +44,17 @@ impl<R: Reader> Ssa<R> {
     /// The entry of a block; `None` if there is none that could be believed.
     pub fn owner(&self, addr: BlockAddr) -> Result<Option<Owner>, R::Error> {
         let Some((seg, off)) = self.geo.seg_of(addr).filter(|_| self.geo.has_ssa) else { return Ok(None) };
+        Ok(self.segment(seg, |block| pick(block, off))?.flatten())
+    }
+
+    /// What there is to see in the summary of a segment; `None` where the pack has none for a log, or the block is left out.
+    pub fn segment<T>(
+        &self,
+        seg: SegNo,
+        look: impl FnOnce(&RawSummaryBlock) -> T,
+    ) -> Result<Option<T>, R::Error> {
         if let Some((_, block)) = self.logs.iter().find(|(s, _)| *s == seg) {
-            return Ok(block.as_deref().and_then(|block| pick(block, off)));
+            return Ok(block.as_deref().map(look));
         }
         let mut cache = self.cache.borrow_mut();
         if !cache.contains_key(&seg.0) {
@@ -55,7 +64,7 @@ impl<R: Reader> Ssa<R> {
             }
             cache.insert(seg.0, read);
         }
-        Ok(cache.get(&seg.0).and_then(|block| pick(block.as_deref()?, off)))
+        Ok(cache.get(&seg.0).and_then(|block| block.as_deref()).map(look))
     }
 }
 

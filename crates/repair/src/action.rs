@@ -18,6 +18,12 @@ pub struct Action {
     pub text: String,
 }
 
+impl Action {
+    pub(crate) fn new(loss: bool, ino: Option<u32>, text: impl Into<String>) -> Self {
+        Self { loss, ino, path: None, path_bytes: None, text: text.into() }
+    }
+}
+
 impl std::fmt::Display for Action {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match (&self.path, self.ino) {

@@ -7,6 +7,7 @@ use segno_format::BlockAddr;
 use segno_format::inode::{Inline, RawInode};
 use segno_format::sit::LogType;
 use segno_format::summary::SummaryType;
+use segno_layout::Owner;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A slot that claims a block that others claim as well.
@@ -21,7 +22,7 @@ struct Claim {
 
 /// Gives up what cannot be a block of its file, and decides between several owners.
 pub(crate) fn run(state: &mut State<'_>) -> Result<()> {
-    let inos: Vec<u32> = state.inodes.iter().copied().collect();
+    let inos = state.inos();
     let nodes: BTreeSet<u32> = state.nodes.values().map(|n| n.addr.0).collect();
     let (mut claimed, mut shared) = (BlockSet::new(&state.vol.geo), BTreeSet::new());
     for &ino in &inos {
@@ -82,13 +83,13 @@ fn marker(state: &mut State<'_>, ino: u32, raw: &RawInode, slot: Slot) -> Result
 }
 
 /// Whether the block holds this file's bytes: the summary says so, or else the SIT says that it is in use.
-fn is_own(state: &mut State<'_>, slot: &Slot) -> Result<bool> {
+fn is_own(state: &State<'_>, slot: &Slot) -> Result<bool> {
     let Some((seg, _)) = state.vol.geo.seg_of(slot.addr) else { return Ok(false) };
     if names(state, slot)? {
         return Ok(true);
     }
     // A summary that names another node is wrong if that node does not claim the block, and that cannot be seen of a lost one.
-    let owner = state.owners.of(state.vol, slot.addr)?.map(|(owner, _)| owner.nid());
+    let owner = state.vol.ssa.owner(slot.addr)?.map(|owner| owner.entry.nid());
     let of_lost =
         owner.is_some_and(|nid| state.vol.nat.used(nid).is_some() && !state.nodes.contains_key(&nid.0));
     if of_lost {
@@ -99,12 +100,12 @@ fn is_own(state: &mut State<'_>, slot: &Slot) -> Result<bool> {
 }
 
 /// Whether the summary of a block has this slot, in a segment of data as the summary or the SIT says.
-fn names(state: &mut State<'_>, slot: &Slot) -> Result<bool> {
+fn names(state: &State<'_>, slot: &Slot) -> Result<bool> {
     let version = state.nodes.get(&slot.nid).map_or(0, |n| n.version);
-    let owner = state.owners.of(state.vol, slot.addr)?;
+    let owner = state.vol.ssa.owner(slot.addr)?;
     let log = state.vol.geo.seg_of(slot.addr).and_then(|(seg, _)| state.vol.sit.stored_log(seg));
     let of_data = log.is_some_and(|t| !t.is_node());
-    Ok(owner.is_some_and(|(owner, kind)| {
+    Ok(owner.is_some_and(|Owner { kind, entry: owner }| {
         (kind == SummaryType::Data || of_data)
             && owner.nid.get() == slot.nid
             && u32::from(owner.ofs_in_node.get()) == slot.i

@@ -1,6 +1,5 @@
 //! Two superblocks that are valid and describe different volumes: the one that the volume fits.
 use crate::error::{RepairError, Result};
-use crate::volume::Reader;
 use crate::writer::Plan;
 use segno_check::{CheckError, CheckOptions, check};
 use segno_device::{BlockDevice, Overlay};
@@ -17,7 +16,7 @@ type Rank = (bool, u64, bool, bool, bool, bool);
 /// The device with the better superblock in both places, in memory; the device itself if the copies do not contradict. The flag
 /// says that nothing tells which one is right, and that the first was taken.
 pub(crate) fn settled(device: &Arc<dyn BlockDevice>) -> Result<(Arc<dyn BlockDevice>, bool)> {
-    let copies = Superblocks::load(&Reader(&**device))?;
+    let copies = Superblocks::load(&**device)?;
     let Some(both) = copies.contradicting() else { return Ok((device.clone(), false)) };
     let mut undecided = false;
     let mut best: Option<(Rank, Arc<dyn BlockDevice>)> = None;
@@ -78,8 +77,8 @@ pub(crate) fn write_first(
     plan: &mut Plan,
 ) -> Result<()> {
     for copy in SUPERBLOCK_COPIES {
-        let new = Reader(&**settled).block(copy)?;
-        if Reader(&**device).block(copy)?.0 != new.0 {
+        let new = settled.block(copy)?;
+        if device.block(copy)?.0 != new.0 {
             plan.push_first(vec![(copy.0.into(), new)]);
         }
     }

@@ -1,5 +1,6 @@
 //! Why there is no plan.
 use segno_check::CheckError;
+use segno_device::ReadError;
 
 /// A repair that was not begun: nothing was written.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +19,12 @@ pub enum RepairError {
 impl RepairError {
     pub(crate) fn refused(why: impl Into<String>) -> Self {
         Self::Refused(why.into())
+    }
+}
+
+impl From<ReadError> for RepairError {
+    fn from(ReadError { at, count, source }: ReadError) -> Self {
+        Self::Check(CheckError::Io { addr: at.0.into(), count, source })
     }
 }
 

@@ -2,13 +2,13 @@
 //! footers. Without it, the NAT names the nodes and the SSA proves the blocks of files; if one of these has lost blocks as
 //! well, nodes and blocks that a repair cannot place may still be in use.
 use crate::error::Result;
-use crate::owners::Owners;
 use crate::volume::Volume;
 use segno_format::geometry::SIT_PER_BLOCK;
 use segno_format::nat::{RawNatBlock, RawNatEntry};
 use segno_format::sit::RawSitBlock;
 use segno_format::summary::RawSummaryBlock;
 use segno_format::{BLOCKS_PER_SEG, SegNo};
+use std::collections::BTreeSet;
 
 /// The table that has lost blocks together with the SIT.
 pub(crate) fn lost_with_sit(vol: &Volume<'_>) -> Result<Option<&'static str>> {
@@ -25,7 +25,7 @@ fn lost_nat(vol: &Volume<'_>) -> Result<bool> {
     let sound = |e: &RawNatEntry| geo.in_main(e.addr()) && geo.nid_ok(e.owner());
     let mut unsound = false;
     for b in 0..geo.nat_blocks() {
-        let block = vol.reader.block(geo.nat_addr(b, vol.pack.nat_copy(b)))?;
+        let block = vol.device.block(geo.nat_addr(b, vol.pack.nat_copy(b)))?;
         let entries = &block.view::<RawNatBlock>().entries;
         // The two virtual inodes have the address 1.
         let used = entries.iter().filter(|e| e.addr().0 > 1).count();
@@ -41,7 +41,7 @@ fn lost_sit(vol: &Volume<'_>) -> Result<bool> {
     let geo = &vol.geo;
     let (mut blocks, mut sound, mut valid) = (0, 0, 0);
     for b in 0..geo.sit_blocks() {
-        let block = vol.reader.block(geo.sit_addr(b, vol.pack.sit_copy(b)))?;
+        let block = vol.device.block(geo.sit_addr(b, vol.pack.sit_copy(b)))?;
         let first = b * SIT_PER_BLOCK;
         let segments = || first..geo.segment_count_main.min(first.saturating_add(SIT_PER_BLOCK));
         let entries = &block.view::<RawSitBlock>().entries;
@@ -56,11 +56,11 @@ fn lost_sit(vol: &Volume<'_>) -> Result<bool> {
 
 /// Blocks are lost if a segment that was written has no summary.
 fn lost_ssa(vol: &Volume<'_>) -> Result<bool> {
-    let logs = Owners::new(vol);
-    for seg in (0..vol.geo.segment_count_main).map(SegNo).filter(|seg| !logs.is_log(*seg)) {
-        let block = vol.reader.block(vol.geo.ssa_addr(seg))?;
+    let logs: BTreeSet<u32> = vol.log_segments().map(|seg| seg.0).collect();
+    for seg in (0..vol.geo.segment_count_main).filter(|seg| !logs.contains(seg)).map(SegNo) {
+        let block = vol.device.block(vol.geo.ssa_addr(seg))?;
         let readable = block.view::<RawSummaryBlock>().parse_type(0).is_ok();
-        if (block.is_zero() || !readable) && !vol.reader.block(vol.geo.seg_start(seg))?.is_zero() {
+        if (block.is_zero() || !readable) && !vol.device.block(vol.geo.seg_start(seg))?.is_zero() {
             return Ok(true);
         }
     }

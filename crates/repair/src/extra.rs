@@ -5,6 +5,7 @@ use crate::state::State;
 use segno_format::inode::{Inline, RawInode, verify_checksum};
 use segno_format::summary::SummaryType;
 use segno_format::{Block, Features};
+use segno_layout::Owner;
 use std::collections::BTreeMap;
 use zerocopy::little_endian::U16;
 
@@ -75,7 +76,7 @@ fn set(raw: &mut RawInode, size: u16) {
 }
 
 /// Whether the content is where this size puts it: inline, or in blocks whose summaries name their slots.
-fn fits(state: &mut State<'_>, ino: u32, block: &Block) -> Result<bool> {
+fn fits(state: &State<'_>, ino: u32, block: &Block) -> Result<bool> {
     let raw: &RawInode = block.view();
     let Ok(layout) = raw.layout(state.vol.sb.features) else { return Ok(false) };
     if raw.inline().contains(Inline::DENTRY) {
@@ -86,8 +87,8 @@ fn fits(state: &mut State<'_>, ino: u32, block: &Block) -> Result<bool> {
     }
     let first = (0..layout.slots).map(|i| (i, raw.slot(&layout, i))).find(|(_, addr)| addr.is_real());
     let Some((i, addr)) = first.filter(|_| has_index(raw)) else { return Ok(true) };
-    let owner = state.owners.of(state.vol, addr)?;
-    Ok(owner.is_some_and(|(o, kind)| {
+    let owner = state.vol.ssa.owner(addr)?;
+    Ok(owner.is_some_and(|Owner { kind, entry: o }| {
         kind == SummaryType::Data && o.nid.get() == ino && u32::from(o.ofs_in_node.get()) == i
     }))
 }

@@ -22,7 +22,7 @@ const LOG_CLUSTER: u8 = 2;
 
 /// Makes the fields of all inodes valid.
 pub(crate) fn run(state: &mut State<'_>) -> Result<()> {
-    let inos: Vec<u32> = state.inodes.iter().copied().collect();
+    let inos = state.inos();
     state.extra_sizes = extra::common_sizes(state)?;
     for &ino in &inos {
         one(state, ino)?;

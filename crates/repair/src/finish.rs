@@ -21,13 +21,13 @@ pub(crate) struct Totals {
 /// Makes the counts of all inodes right.
 pub(crate) fn run(state: &mut State<'_>, tree: &Tree) -> Result<Totals> {
     let mut totals = Totals::default();
-    let inos: Vec<u32> = state.inodes.iter().copied().collect();
-    for ino in inos {
+    for ino in state.inos() {
         one(state, tree, ino, &mut totals)?;
     }
     Ok(totals)
 }
 
+#[derive(Default)]
 struct Counted {
     blocks: u64,
     reserved: u64,
@@ -40,8 +40,7 @@ fn one(state: &mut State<'_>, tree: &Tree, ino: u32, totals: &mut Totals) -> Res
     let block = state.block(ino)?;
     let raw: RawInode = *block.view();
     let slots = state.slots(ino)?;
-    let nodes = state.dnodes(ino)?;
-    let counted = count(state, ino, &raw, &slots, &nodes)?;
+    let counted = count(state, ino, &raw, &slots)?;
     totals.reserved += counted.reserved;
     totals.blocks.push((ino, counted.blocks));
     let layout = state.layout(&raw);
@@ -98,22 +97,8 @@ fn parent(tree: &Tree, ino: u32, raw: &RawInode, links: u32) -> Option<(u32, Vec
     Some((found, name.name.clone()))
 }
 
-fn count(
-    state: &State<'_>,
-    ino: u32,
-    raw: &RawInode,
-    slots: &[Slot],
-    nodes: &[crate::tree::Dnode],
-) -> Result<Counted> {
-    let indirect = state.indirect_nodes(ino)?.len() as u64;
-    let xattr = u64::from(raw.i_xattr_nid.get() != 0);
-    let mut out = Counted {
-        blocks: (nodes.len() as u64).max(1) + indirect + xattr,
-        reserved: 0,
-        saved: 0,
-        hits: 0,
-        end: 0,
-    };
+fn count(state: &State<'_>, ino: u32, raw: &RawInode, slots: &[Slot]) -> Result<Counted> {
+    let mut out = Counted { blocks: state.nodes_of(ino)?.len() as u64, ..Counted::default() };
     let released = raw.inline().contains(Inline::COMPRESS_RELEASED);
     let (ext, first) = (raw.i_ext, u64::from(raw.i_ext.fofs.get()));
     for slot in slots {

@@ -2,8 +2,6 @@
 use crate::error::Result;
 use crate::state::{Node, State};
 use segno_format::node::RawNode;
-use segno_format::sit::LogType;
-use segno_format::summary::SummaryType;
 use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Nid};
 use std::collections::HashSet;
 
@@ -59,15 +57,15 @@ fn node_at(
     owner: u32,
     version: u8,
 ) -> Result<Option<Node>> {
-    let block = state.vol.reader.block(addr)?;
+    let block = state.vol.device.block(addr)?;
     let node = of_block(&block, addr, owner, version);
     let found = block.view::<RawNode>().footer.nid.get();
     if found == nid {
         return Ok(Some(node));
     }
     // The summary of a log of nodes may not be stored; then NAT and footer have to agree in everything else.
-    let whole =
-        (node.owner, node.ino, node.ofs) == (nid, nid, 0) && state.owners.of(state.vol, addr)?.is_none();
+    let seg = state.vol.geo.seg_of(addr).map(|(seg, _)| state.vol.summary_type(seg)).transpose()?.flatten();
+    let whole = (node.owner, node.ino, node.ofs) == (nid, nid, 0) && seg.is_none();
     let named = node.owner == node.ino && state.summary_has_node(addr, nid)?;
     if !whole && !named {
         return Ok(None);
@@ -96,9 +94,7 @@ fn of_block(block: &Block, addr: BlockAddr, owner: u32, version: u8) -> Node {
 fn find_others(state: &mut State<'_>, places: &HashSet<u32>) -> Result<()> {
     let used: Vec<_> = state.vol.segments_in_use().collect();
     for seg in used {
-        let typed = state.vol.sit.stored_log(seg).is_some_and(LogType::is_node);
-        let summary = state.owners.segment(state.vol, seg)?.and_then(|s| s.parse_type(0).ok());
-        if !typed && summary != Some(SummaryType::Node) {
+        if !state.vol.has_nodes(seg)? {
             continue;
         }
         for off in (0..BLOCKS_PER_SEG).filter(|&off| state.vol.sit.has(seg, off)) {
@@ -112,7 +108,7 @@ fn find_others(state: &mut State<'_>, places: &HashSet<u32>) -> Result<()> {
 }
 
 fn consider(state: &mut State<'_>, addr: BlockAddr) -> Result<()> {
-    let block = state.vol.reader.block(addr)?;
+    let block = state.vol.device.block(addr)?;
     let footer = block.view::<RawNode>().footer;
     let nid = footer.nid.get();
     let plausible = state.vol.geo.nid_ok(Nid(nid))

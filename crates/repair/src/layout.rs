@@ -7,7 +7,7 @@ use crate::zones::Zones;
 use segno_format::inode::RawInode;
 use segno_format::node::RawNode;
 use segno_format::{ADDRS_PER_BLOCK, BLOCKS_PER_SEG, Block, BlockAddr, SegNo};
-use segno_layout::{Chain, Pack};
+use segno_layout::Chain;
 use std::collections::BTreeSet;
 
 /// Blocks that must not be written: in use before, in use now, or waiting to be replayed.
@@ -41,7 +41,7 @@ pub(crate) fn taken(state: &State<'_>, original: &Volume<'_>) -> Result<BlockSet
 /// Nodes of the roll-forward chain, with their addresses.
 pub(crate) fn chain(vol: &Volume<'_>) -> Result<Vec<(BlockAddr, Block)>> {
     let (mut chain, mut out) = (Chain::after(&vol.pack, &vol.geo), Vec::new());
-    while let Ok(node) = chain.next(&vol.reader)? {
+    while let Ok(node) = chain.next(vol.device)? {
         out.push(node);
     }
     Ok(out)
@@ -75,11 +75,9 @@ impl<'t> Places<'t> {
         taken: &'t mut BlockSet,
         zones: &'t Zones,
     ) -> Self {
-        let of = |vol: &Volume<'_>| {
-            let all = Pack::logs(&vol.geo).iter().map(|&log| vol.geo.sec_of(vol.pack.cp().position(log).seg));
-            all.collect::<BTreeSet<u32>>()
-        };
-        Self { taken, zones, logs: &of(original) | &of(state.vol), open: [None; 2] }
+        let segments = original.log_segments().chain(state.vol.log_segments());
+        let logs = segments.map(|seg| original.geo.sec_of(seg)).collect();
+        Self { taken, zones, logs, open: [None; 2] }
     }
 
     /// A place for a block of data or of nodes.

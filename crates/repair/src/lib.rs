@@ -33,7 +33,6 @@ mod misled;
 mod names;
 mod node;
 mod older;
-mod owners;
 mod pack;
 mod paths;
 mod plan;

@@ -83,8 +83,7 @@ impl Dir {
 /// Reads all directories.
 pub(crate) fn read(state: &mut State<'_>) -> Result<Dirs> {
     let mut dirs = Dirs::new();
-    let inos: Vec<u32> = state.inodes.iter().copied().collect();
-    for ino in inos {
+    for ino in state.inos() {
         let block = state.block(ino)?;
         if block.view::<RawInode>().is_dir() {
             let dir = read_one(state, ino, &block)?;

@@ -7,9 +7,8 @@ use crate::state::{Node, State};
 use segno_format::dentry::FileType;
 use segno_format::inode::{Inline, RawInode, verify_checksum};
 use segno_format::node::RawNode;
-use segno_format::sit::LogType;
-use segno_format::summary::SummaryType;
 use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, BlockAddr, NAME_MAX, Nid, SegNo};
+use segno_layout::Reader;
 use std::collections::BTreeMap;
 
 const SAID: &str =
@@ -30,9 +29,7 @@ pub(crate) fn run(state: &mut State<'_>) -> Result<()> {
         return Ok(());
     }
     for seg in (0..state.vol.geo.segment_count_main).map(SegNo) {
-        let typed = state.vol.sit.stored_log(seg).is_some_and(LogType::is_node);
-        let summary = state.owners.segment(state.vol, seg)?.and_then(|s| s.parse_type(0).ok());
-        if typed || summary == Some(SummaryType::Node) {
+        if state.vol.has_nodes(seg)? {
             search(state, seg, &mut lost)?;
         }
     }
@@ -44,8 +41,8 @@ pub(crate) fn run(state: &mut State<'_>) -> Result<()> {
 
 /// Keeps the newest version of each lost inode in a segment.
 fn search(state: &State<'_>, seg: SegNo, lost: &mut BTreeMap<u32, Option<Block>>) -> Result<()> {
-    let blocks = state.vol.reader.blocks(state.vol.geo.seg_start(seg), BLOCKS_PER_SEG)?;
-    for (off, block) in (0..BLOCKS_PER_SEG).zip(&blocks) {
+    let blocks = state.vol.device.read_blocks(state.vol.geo.seg_start(seg), BLOCKS_PER_SEG)?;
+    for (off, block) in (0..BLOCKS_PER_SEG).zip(blocks.iter().flatten()) {
         let nid = block.view::<RawNode>().footer.nid.get();
         let Some(best) = lost.get_mut(&nid) else { continue };
         if state.vol.sit.has(seg, off) || !is_version(state, nid, block) {

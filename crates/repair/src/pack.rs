@@ -108,7 +108,7 @@ fn header(state: &State<'_>, original: &Volume<'_>, parts: &Parts<'_>) -> Result
 
 /// Counts that never change: of this pack, or if they are impossible of the other one.
 fn constants(original: &Volume<'_>) -> Result<(U64, U32, U32)> {
-    let other = original.reader.block(original.geo.pack_addr(1 - original.pack.index.min(1)))?;
+    let other = original.device.block(original.geo.pack_addr(1 - original.pack.index.min(1)))?;
     let geo = &original.geo;
     let main = geo.segment_count_main;
     let sound = |cp: &RawCheckpoint| {
@@ -143,9 +143,9 @@ fn next_version(state: &State<'_>, original: &Volume<'_>) -> Result<u64> {
 /// Versions at both ends of a pack, as far as they can be read.
 fn ends(original: &Volume<'_>, index: usize) -> Result<Vec<u64>> {
     let start = original.geo.pack_addr(index);
-    let first = original.reader.block(start)?;
+    let first = original.device.block(start)?;
     let total = first.view::<RawCheckpoint>().total_blocks(start.0.into());
-    let last = total.ok().map(|n| original.reader.block(start.offset(n - 1))).transpose()?;
+    let last = total.ok().map(|n| original.device.block(start.offset(n - 1))).transpose()?;
     let valid = [Some(first), last].into_iter().flatten().filter(|b| RawCheckpoint::verify(b, 0).is_ok());
     Ok(valid.map(|b| b.view::<RawCheckpoint>().checkpoint_ver.get()).collect())
 }

@@ -4,13 +4,12 @@ use crate::resolve::Tree;
 use segno_format::{Nid, text};
 
 /// Adds the paths.
-pub(crate) fn name(mut actions: Vec<Action>, tree: &Tree) -> Vec<Action> {
-    for action in &mut actions {
+pub(crate) fn name(actions: &mut [Action], tree: &Tree) {
+    for action in actions {
         let found = action.ino.and_then(|ino| path(tree, ino)).map(|path| text::field(&path));
         let (path, path_bytes) = found.unzip();
         (action.path, action.path_bytes) = (path, path_bytes.flatten());
     }
-    actions
 }
 
 /// Path of an inode, by its first name.

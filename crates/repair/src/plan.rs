@@ -20,7 +20,6 @@ use segno_format::checkpoint::RawCheckpoint;
 use segno_format::node::RawNode;
 use segno_format::pack::PackHead;
 use segno_format::{Block, BlockAddr, Features, SegNo};
-use segno_layout::Pack;
 use segno_layout::Superblocks;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -64,7 +63,7 @@ pub fn plan(
     let mut plan = unless_evidence_is_lost(&*settled, plan_settled(&settled, pending, replay, options))?;
     if undecided {
         let text = "the superblocks differ, in the names of devices or the id of the volume, and nothing tells which is right: the first is kept";
-        plan.actions.push(Action { loss: true, ..whole(text) });
+        plan.actions.push(Action::new(true, None, text));
     }
     copies::write_first(device, &settled, &mut plan)?;
     Ok(plan)
@@ -117,7 +116,7 @@ fn plan_settled(
             let mut plan = plan_as_is(device, options, true)?;
             let text =
                 format!("what was fsynced after the last checkpoint cannot be replayed ({why}) and is lost");
-            plan.actions.push(Action { loss: true, ..whole(&text) });
+            plan.actions.push(Action::new(true, None, text));
             Ok(plan)
         }
     }
@@ -127,22 +126,19 @@ fn plan_settled(
 fn plan_as_is(device: &Arc<dyn BlockDevice>, options: PlanOptions, checkpoint: bool) -> Result<Plan> {
     let original = open(&**device)?;
     let before = check(&**device, &CheckOptions::default(), &mut |_| {})?;
-    let mut out = Plan { actions: Vec::new(), steps: Vec::new() };
     // Readers that compare only versions would take a pack ahead of the one in force for valid.
     if !checkpoint && !needs_tables(&before) && !is_ahead(&original)? {
+        let mut out = Plan::default();
         superblocks(&original, &original, &mut out)?;
         if verify(device, &out).is_ok() {
             return Ok(out);
         }
-        out = Plan { actions: Vec::new(), steps: Vec::new() };
     }
-    let mut state = State::new(&original);
-    let tree = decide(&mut state, options)?;
-    out.steps = build(&**device, &mut state, &original, &tree, &Written::default(), false)?;
-    out.actions = described(&mut state, &tree);
+    let (mut out, tree) = decided(&original, &original, &Written::default(), options, false)?;
+    describe(&mut out, &tree);
     if !is_newest(&original)? {
         let text = "the newest checkpoint is damaged; the volume is repaired as of the one before";
-        out.actions.push(Action { loss: true, ..whole(text) });
+        out.actions.push(Action::new(true, None, text));
     }
     superblocks(&original, &original, &mut out)?;
     verify(device, &out)?;
@@ -158,41 +154,55 @@ fn of_replayed(
 ) -> Result<Plan> {
     let (original, view) = (open(&**device)?, open(overlay)?);
     let written = written(&original, overlay)?;
-    let mut state = State::new(&view);
-    let tree = decide(&mut state, options)?;
-    let steps = build(&**device, &mut state, &original, &tree, &written, false)?;
-    let mut out = Plan { actions, steps };
-    out.actions.extend(std::mem::take(&mut state.actions));
+    let (mut out, _) = decided(&original, &view, &written, options, false)?;
+    out.actions.splice(0..0, actions);
     superblocks(&original, &view, &mut out)?;
     verify(device, &out)?;
     Ok(out)
+}
+
+/// All writes but those of superblocks, and the names that the volume has then.
+fn decided(
+    original: &Volume<'_>,
+    view: &Volume<'_>,
+    written: &Written,
+    options: PlanOptions,
+    keep_chain: bool,
+) -> Result<(Plan, Tree)> {
+    let mut state = State::new(view);
+    decide_blocks(&mut state)?;
+    let tree = resolve::run(&mut state, options.restore_names)?;
+    let steps = build(&mut state, original, &tree, written, keep_chain)?;
+    Ok((Plan { actions: state.actions, steps }, tree))
 }
 
 /// Whether no valid pack is newer than the one that is used.
 fn is_newest(original: &Volume<'_>) -> Result<bool> {
     let start = original.geo.pack_addr(1 - original.pack.index.min(1));
     // After a power cut the end is that of an older pack.
-    let is_complete = PackHead::read(start, |at| original.reader.block(at))?.is_ok();
+    let is_complete = PackHead::read(start, |at| original.device.block(at))?.is_ok();
     Ok(!(is_ahead(original)? && is_complete))
 }
 
 /// Whether the other pack begins with a version that is newer than the one that is used.
 fn is_ahead(original: &Volume<'_>) -> Result<bool> {
     let start = original.geo.pack_addr(1 - original.pack.index.min(1));
-    let block = original.reader.block(start)?;
+    let block = original.device.block(start)?;
     let version = block.view::<RawCheckpoint>().checkpoint_ver.get();
     let ahead = version.wrapping_sub(original.pack.cp().checkpoint_ver.get()).cast_signed() > 0;
     Ok(ahead && RawCheckpoint::verify(&block, start.0.into()).is_ok())
 }
 
-/// What was done, with paths.
-fn described(state: &mut State<'_>, tree: &Tree) -> Vec<Action> {
-    let actions = paths::name(std::mem::take(&mut state.actions), tree);
-    if actions.is_empty() { vec![whole("the tables and counters of the volume were wrong")] } else { actions }
+/// Says what was done, with paths.
+fn describe(plan: &mut Plan, tree: &Tree) {
+    paths::name(&mut plan.actions, tree);
+    if plan.actions.is_empty() {
+        plan.actions.push(whole("the tables and counters of the volume were wrong"));
+    }
 }
 
 fn whole(text: &str) -> Action {
-    Action { loss: false, ino: None, path: None, path_bytes: None, text: text.into() }
+    Action::new(false, None, text)
 }
 
 fn open(device: &dyn BlockDevice) -> Result<Volume<'_>> {
@@ -235,13 +245,8 @@ fn needs_tables(report: &Report) -> bool {
 /// The volume repaired as of its checkpoint, in memory, with the roll-forward chain or the journal still to be replayed.
 fn before_replay(device: &Arc<dyn BlockDevice>, options: PlanOptions) -> Result<(Overlay, Vec<Action>)> {
     let vol = open(&**device)?;
-    let mut state = State::new(&vol);
-    let tree = decide(&mut state, options)?;
-    let mut plan = Plan {
-        actions: Vec::new(),
-        steps: build(&**device, &mut state, &vol, &tree, &Written::default(), true)?,
-    };
-    plan.actions = described(&mut state, &tree);
+    let (mut plan, tree) = decided(&vol, &vol, &Written::default(), options, true)?;
+    describe(&mut plan, &tree);
     superblocks(&vol, &vol, &mut plan)?;
     Ok((plan.on_overlay(device)?, plan.actions))
 }
@@ -285,14 +290,8 @@ fn decide_blocks(state: &mut State<'_>) -> Result<()> {
     symlink::run(state)
 }
 
-fn decide(state: &mut State<'_>, options: PlanOptions) -> Result<Tree> {
-    decide_blocks(state)?;
-    resolve::run(state, options.restore_names)
-}
-
 /// All writes but those of superblocks.
 fn build(
-    device: &dyn BlockDevice,
     state: &mut State<'_>,
     original: &Volume<'_>,
     tree: &Tree,
@@ -303,13 +302,11 @@ fn build(
     quota::run(state, &totals)?;
     let totals = finish::run(state, tree)?;
     let mut taken: BlockSet = layout::taken(state, original)?;
-    let zones = Zones::of(device, original)?;
+    let zones = Zones::of(original)?;
     let mut places = Places::new(state, original, &mut taken, &zones);
     let moved = layout::run(state, &mut places)?;
-    let of_logs = |vol: &Volume<'_>| {
-        Pack::logs(&vol.geo).iter().map(|&log| vol.pack.cp().position(log).seg.0).collect::<BTreeSet<u32>>()
-    };
-    let mut whole = &(&of_logs(original) | &of_logs(state.vol)) | &written.summaries;
+    let mut whole = written.summaries.clone();
+    whole.extend(original.log_segments().chain(state.vol.log_segments()).map(|seg| seg.0));
     let claims = Claims::of(state, &whole)?;
     let logs = logs::choose(state, &claims, &zones)?;
     whole.extend(logs.positions.iter().map(|p| p.seg.0));
@@ -320,13 +317,13 @@ fn build(
     let pack = pack::build(state, original, &parts)?;
     let mut first: Vec<(u64, Block)> = moved.into_iter().map(|(a, b)| (a.0.into(), b)).collect();
     for addr in written.main.iter().filter(|a| claims.contains(**a)) {
-        first.push((addr.0.into(), state.vol.reader.block(*addr)?));
+        first.push((addr.0.into(), state.vol.device.block(*addr)?));
     }
     first.extend(sit.iter().chain(&nat).map(|f| (f.addr.0.into(), f.block.clone())));
     for seg in claims.summaries.keys().copied().map(SegNo).filter(|s| s.0 < original.geo.segment_count_main) {
         let addr = original.geo.ssa_addr(seg);
         let block = Block(zerocopy::transmute!(claims.summary_block(state, seg)?));
-        if logs.log_of(seg).is_none() && original.reader.block(addr)?.0 != block.0 {
+        if logs.log_of(seg).is_none() && original.device.block(addr)?.0 != block.0 {
             first.push((addr.0.into(), block));
         }
     }
@@ -362,7 +359,7 @@ fn superblocks(original: &Volume<'_>, view: &Volume<'_>, out: &mut Plan) -> Resu
         wanted.qf_ino.fill(zerocopy::little_endian::U32::ZERO);
     }
     wanted.seal();
-    let writes = Superblocks::load(&original.reader)?.update(&wanted);
+    let writes = Superblocks::load(original.device)?.update(&wanted);
     if !writes.is_empty() {
         out.actions.push(whole("a copy of the superblock was damaged, old, or had records of errors"));
     }

@@ -39,7 +39,7 @@ pub(crate) fn run(state: &mut State<'_>, parent: u32, name: &Name) -> Result<boo
 fn blocks(state: &mut State<'_>, ino: u32) -> Result<BTreeMap<u32, BlockAddr>> {
     let mut out = BTreeMap::new();
     for (slot, addr) in state.slots_of_lost(ino)? {
-        if is_readable(&state.vol.reader.block(addr)?) {
+        if is_readable(&state.vol.device.block(addr)?) {
             out.insert(slot, addr);
         }
     }

@@ -1,7 +1,6 @@
 //! The volume while its repair is planned: nodes that are believed, and what is changed in memory.
 use crate::action::Action;
 use crate::error::Result;
-use crate::owners::Owners;
 use crate::volume::Volume;
 use segno_format::inode::{InodeLayout, RawInode};
 use segno_format::summary::SummaryType;
@@ -30,7 +29,6 @@ pub(crate) type Unowned = HashMap<u32, Vec<(u32, u8, BlockAddr)>>;
 
 pub(crate) struct State<'a> {
     pub vol: &'a Volume<'a>,
-    pub owners: Owners,
     pub nodes: BTreeMap<u32, Node>,
     /// Nodes that the NAT does not have, by nid: used if something refers to them.
     pub spare: BTreeMap<u32, Node>,
@@ -55,7 +53,6 @@ impl<'a> State<'a> {
     pub(crate) fn new(vol: &'a Volume<'a>) -> Self {
         Self {
             vol,
-            owners: Owners::new(vol),
             nodes: BTreeMap::new(),
             spare: BTreeMap::new(),
             inodes: BTreeSet::new(),
@@ -69,33 +66,26 @@ impl<'a> State<'a> {
         }
     }
 
+    /// All inodes as of now.
+    pub(crate) fn inos(&self) -> Vec<u32> {
+        self.inodes.iter().copied().collect()
+    }
+
     /// A change after which everything is as before the damage.
     pub(crate) fn note(&mut self, ino: u32, text: impl Into<String>) {
-        self.actions.push(Action {
-            loss: false,
-            ino: Some(ino),
-            path: None,
-            path_bytes: None,
-            text: text.into(),
-        });
+        self.actions.push(Action::new(false, Some(ino), text));
     }
 
     /// A change that loses something, or may do so.
     pub(crate) fn lose(&mut self, ino: u32, text: impl Into<String>) {
-        self.actions.push(Action {
-            loss: true,
-            ino: Some(ino),
-            path: None,
-            path_bytes: None,
-            text: text.into(),
-        });
+        self.actions.push(Action::new(true, Some(ino), text));
     }
 
     /// The block of a node, with its changes.
     pub(crate) fn block(&self, nid: u32) -> Result<Block> {
         match (self.edits.get(&nid), self.nodes.get(&nid)) {
             (Some(block), _) => Ok(block.clone()),
-            (None, Some(node)) => Ok(self.vol.reader.block(node.addr)?),
+            (None, Some(node)) => Ok(self.vol.device.block(node.addr)?),
             (None, None) => Ok(Block::zeroed()),
         }
     }
@@ -144,7 +134,7 @@ impl<'a> State<'a> {
     pub(crate) fn data_block(&self, ino: u32, b: u64, addr: BlockAddr) -> Result<Block> {
         match self.data.get(&(ino, b)) {
             Some(block) => Ok(block.clone()),
-            None if self.vol.geo.in_main(addr) => Ok(self.vol.reader.block(addr)?),
+            None if self.vol.geo.in_main(addr) => Ok(self.vol.device.block(addr)?),
             None => Ok(Block::zeroed()),
         }
     }
@@ -155,8 +145,8 @@ impl<'a> State<'a> {
     }
 
     /// Whether the summary of a block in a segment of nodes names this nid.
-    pub(crate) fn summary_has_node(&mut self, addr: BlockAddr, nid: u32) -> Result<bool> {
-        let owner = self.owners.of(self.vol, addr)?;
-        Ok(owner.is_some_and(|(o, kind)| kind == SummaryType::Node && o.nid.get() == nid))
+    pub(crate) fn summary_has_node(&self, addr: BlockAddr, nid: u32) -> Result<bool> {
+        let owner = self.vol.ssa.owner(addr)?;
+        Ok(owner.is_some_and(|o| o.kind == SummaryType::Node && o.entry.nid.get() == nid))
     }
 }

@@ -9,8 +9,7 @@ const MOST: u64 = BLOCK_SIZE as u64 - 1;
 
 /// Makes the lengths of all targets right.
 pub(crate) fn run(state: &mut State<'_>) -> Result<()> {
-    let inos: Vec<u32> = state.inodes.iter().copied().collect();
-    inos.into_iter().try_for_each(|ino| one(state, ino))
+    state.inos().into_iter().try_for_each(|ino| one(state, ino))
 }
 
 /// The target ends where it is cut by its length, by a NUL byte, or by the end of its block.

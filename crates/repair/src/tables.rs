@@ -9,7 +9,7 @@ use segno_format::nat::RawNatEntry;
 use segno_format::sit::{LogType, RawSitEntry, SIT_MAP_BYTES};
 use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
 use segno_format::{Block, BlockAddr, Nid, SegNo};
-use segno_layout::{nat_block, sit_block};
+use segno_layout::{Owner, nat_block, sit_block};
 use std::collections::{BTreeMap, BTreeSet};
 use zerocopy::FromZeros;
 
@@ -24,7 +24,7 @@ pub(crate) struct Claims {
 
 impl Claims {
     /// Claims of all inodes; of the segments in `whole` every summary entry is kept.
-    pub(crate) fn of(state: &mut State<'_>, whole: &BTreeSet<u32>) -> Result<Self> {
+    pub(crate) fn of(state: &State<'_>, whole: &BTreeSet<u32>) -> Result<Self> {
         let geo = state.vol.geo;
         let mut claims = Self {
             nodes: BlockSet::new(&geo),
@@ -32,8 +32,7 @@ impl Claims {
             nids: BTreeSet::new(),
             summaries: BTreeMap::new(),
         };
-        let inos: Vec<u32> = state.inodes.iter().copied().collect();
-        for ino in inos {
+        for &ino in &state.inodes {
             for nid in state.nodes_of(ino)? {
                 let Some(addr) = state.nodes.get(&nid).map(|n| n.addr) else { continue };
                 claims.nids.insert(nid);
@@ -53,14 +52,14 @@ impl Claims {
 
     fn summary(
         &mut self,
-        state: &mut State<'_>,
+        state: &State<'_>,
         addr: BlockAddr,
         want: RawSummary,
         kind: SummaryType,
         whole: &BTreeSet<u32>,
     ) -> Result<()> {
         let Some((seg, off)) = state.vol.geo.seg_of(addr) else { return Ok(()) };
-        let same = state.owners.of(state.vol, addr)?.is_some_and(|(found, stored)| {
+        let same = state.vol.ssa.owner(addr)?.is_some_and(|Owner { entry: found, kind: stored }| {
             let same = if kind == SummaryType::Node { found.nid == want.nid } else { found == want };
             same && stored == kind
         });
@@ -79,9 +78,9 @@ impl Claims {
     }
 
     /// The summary block of a segment.
-    pub(crate) fn summary_block(&self, state: &mut State<'_>, seg: SegNo) -> Result<RawSummaryBlock> {
+    pub(crate) fn summary_block(&self, state: &State<'_>, seg: SegNo) -> Result<RawSummaryBlock> {
         let kind = if self.nodes.is_empty_in(seg) { SummaryType::Data } else { SummaryType::Node };
-        let stored = state.owners.segment(state.vol, seg)?.copied();
+        let stored = state.vol.ssa.segment(seg, |summary| *summary)?;
         let mut block = stored.unwrap_or_else(|| RawSummaryBlock::empty(kind));
         if !self.is_empty_in(seg) {
             block.entry_type = kind as u8;
@@ -114,6 +113,24 @@ pub(crate) struct Flip {
     pub block: Block,
 }
 
+/// Blocks of a table that change: `copy` says which copy is in force, `place` where one is, `make` what is to be in it.
+fn flips(
+    original: &Volume<'_>,
+    blocks: u32,
+    copy: impl Fn(u32) -> bool,
+    place: impl Fn(u32, bool) -> BlockAddr,
+    make: impl Fn(u32) -> Block,
+) -> Result<Vec<Flip>> {
+    let mut out = Vec::new();
+    for b in 0..blocks {
+        let (copy, block) = (copy(b), make(b));
+        if original.device.block(place(b, copy))?.0 != block.0 {
+            out.push(Flip { b, addr: place(b, !copy), block });
+        }
+    }
+    Ok(out)
+}
+
 /// SIT blocks that change.
 pub(crate) fn sit(
     state: &State<'_>,
@@ -121,19 +138,13 @@ pub(crate) fn sit(
     claims: &Claims,
     logs: &Logs,
 ) -> Result<Vec<Flip>> {
-    let (geo, vol) = (original.geo, state.vol);
-    let mut out = Vec::new();
-    for b in 0..geo.sit_blocks() {
-        let block = sit_block(Block::zeroed(), &geo, b, |seg| {
-            let old = vol.sit.get(seg).unwrap_or_else(RawSitEntry::new_zeroed);
-            sit_entry(seg, &old, claims, logs)
-        });
-        let copy = original.pack.sit_copy(b);
-        if original.reader.block(geo.sit_addr(b, copy))?.0 != block.0 {
-            out.push(Flip { b, addr: geo.sit_addr(b, !copy), block });
-        }
-    }
-    Ok(out)
+    let (geo, pack) = (&original.geo, &original.pack);
+    let entry = |seg| {
+        let old = state.vol.sit.get(seg).unwrap_or_else(RawSitEntry::new_zeroed);
+        sit_entry(seg, &old, claims, logs)
+    };
+    let place = |b, copy| geo.sit_addr(b, copy);
+    flips(original, geo.sit_blocks(), |b| pack.sit_copy(b), place, |b| sit_block(Block::zeroed(), geo, b, entry))
 }
 
 fn sit_entry(seg: SegNo, old: &RawSitEntry, claims: &Claims, logs: &Logs) -> RawSitEntry {
@@ -154,17 +165,9 @@ fn sit_entry(seg: SegNo, old: &RawSitEntry, claims: &Claims, logs: &Logs) -> Raw
 
 /// NAT blocks that change.
 pub(crate) fn nat(state: &State<'_>, original: &Volume<'_>, claims: &Claims) -> Result<Vec<Flip>> {
-    let geo = original.geo;
-    let mut out = Vec::new();
-    for b in 0..geo.nat_blocks() {
-        let copy = original.pack.nat_copy(b);
-        let stored = original.reader.block(geo.nat_addr(b, copy))?;
-        let block = nat_block(Block::zeroed(), b, |nid| nat_entry(state, claims, nid));
-        if block.0 != stored.0 {
-            out.push(Flip { b, addr: geo.nat_addr(b, !copy), block });
-        }
-    }
-    Ok(out)
+    let (geo, pack) = (&original.geo, &original.pack);
+    let (entry, place) = (|nid| nat_entry(state, claims, nid), |b, copy| geo.nat_addr(b, copy));
+    flips(original, geo.nat_blocks(), |b| pack.nat_copy(b), place, |b| nat_block(Block::zeroed(), b, entry))
 }
 
 fn nat_entry(state: &State<'_>, claims: &Claims, nid: Nid) -> RawNatEntry {

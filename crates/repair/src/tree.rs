@@ -3,21 +3,18 @@ use crate::error::Result;
 use crate::node::{has_index, set_cold, set_footer};
 use crate::state::{Node, State};
 use segno_format::inode::RawInode;
-use segno_format::node::{NodeKind, RawNode, RawNodeFooter, XATTR_NODE_OFFSET, first_block, kind_of_offset};
+use segno_format::node::{
+    NodeKind, RawNode, RawNodeFooter, SUBTREES, XATTR_NODE_OFFSET, child_offset, first_block, kind_of_offset,
+};
 use segno_format::{ADDRS_PER_BLOCK, Block, BlockAddr, Nid};
 use std::collections::BTreeMap;
 
-/// Levels below each of the inode's five nids, and the node offset of the node there.
-const SUBTREES: [(u32, u32); 5] =
-    [(1, 1), (1, 2), (2, 3), (2, 4 + ADDRS_PER_BLOCK), (3, 5 + 2 * ADDRS_PER_BLOCK)];
-
-/// A node with slots.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Dnode {
-    pub nid: u32,
+/// A node of the index. Indirect ones have no slots.
+struct IndexNode {
+    nid: u32,
     /// File block of its first slot.
-    pub first: u64,
-    pub slots: u32,
+    first: u64,
+    slots: u32,
 }
 
 /// A slot in use.
@@ -38,8 +35,7 @@ pub(crate) fn run(state: &mut State<'_>) -> Result<()> {
     let others =
         state.nodes.iter().filter(|(nid, node)| node.ofs != 0 && node.owner == node.ino && **nid != node.ino);
     let places: Places = others.map(|(nid, node)| ((node.ino, node.ofs), *nid)).collect();
-    let inos: Vec<u32> = state.inodes.iter().copied().collect();
-    inos.into_iter().try_for_each(|ino| Trees { state, places: &places }.inode(ino))
+    state.inos().into_iter().try_for_each(|ino| Trees { state, places: &places }.inode(ino))
 }
 
 /// Makes the pointers of an inode right that nothing referred to before.
@@ -70,14 +66,12 @@ impl Trees<'_, '_> {
 
     /// The node that belongs to a place, or 0; `depth` is 1 for a direct node.
     fn subtree(&mut self, ino: u32, depth: u32, ofs: u32, pointer: u32) -> Result<u32> {
-        let step = if depth == 3 { ADDRS_PER_BLOCK + 1 } else { 1 };
-        let child_ofs = |i: u32| ofs + 1 + i * step;
         let mut nid = self.child(ino, ofs, pointer)?;
         if depth == 1 {
             return Ok(nid);
         }
         if nid == 0 {
-            let end = child_ofs(ADDRS_PER_BLOCK - 1) + step;
+            let end = child_offset(depth, ofs, ADDRS_PER_BLOCK);
             if self.places.range((ino, ofs)..(ino, end)).next().is_none() {
                 return Ok(0);
             }
@@ -86,7 +80,7 @@ impl Trees<'_, '_> {
         let block = self.state.block(nid)?;
         for i in 0..ADDRS_PER_BLOCK {
             let old = block.view::<RawNode>().nid(i).0;
-            let new = self.subtree(ino, depth - 1, child_ofs(i), old)?;
+            let new = self.subtree(ino, depth - 1, child_offset(depth, ofs, i), old)?;
             if new != old {
                 self.state.change(nid, |block| block.view_mut::<RawNode>().set(i, new))?;
             }
@@ -198,15 +192,15 @@ impl Trees<'_, '_> {
 }
 
 impl State<'_> {
-    /// Nodes with slots of an inode, its own block first; the pointers have been made right.
-    pub(crate) fn dnodes(&self, ino: u32) -> Result<Vec<Dnode>> {
+    /// The inode and the nodes of its index, in the order of the file; the pointers have been made right.
+    fn index(&self, ino: u32) -> Result<Vec<IndexNode>> {
         let block = self.block(ino)?;
         let raw: &RawInode = block.view();
         if !has_index(raw) {
-            return Ok(Vec::new());
+            return Ok(vec![IndexNode { nid: ino, first: 0, slots: 0 }]);
         }
         let layout = self.layout(raw);
-        let mut out = vec![Dnode { nid: ino, first: 0, slots: layout.slots }];
+        let mut out = vec![IndexNode { nid: ino, first: 0, slots: layout.slots }];
         let mut todo: Vec<_> =
             (0u32..).zip(SUBTREES).map(|(i, (depth, ofs))| (raw.nid(i).0, depth, ofs)).collect();
         todo.reverse();
@@ -214,55 +208,28 @@ impl State<'_> {
             if nid == 0 {
                 continue;
             }
-            if depth == 1 {
-                let first = first_block(ofs, layout.slots, layout.per_node).unwrap_or_default();
-                out.push(Dnode { nid, first, slots: layout.per_node });
-                continue;
+            let first = first_block(ofs, layout.slots, layout.per_node).unwrap_or_default();
+            out.push(IndexNode { nid, first, slots: if depth == 1 { layout.per_node } else { 0 } });
+            if depth > 1 {
+                let block = self.block(nid)?;
+                let child = |i| (block.view::<RawNode>().nid(i).0, depth - 1, child_offset(depth, ofs, i));
+                todo.extend((0..ADDRS_PER_BLOCK).rev().map(child));
             }
-            let step = if depth == 3 { ADDRS_PER_BLOCK + 1 } else { 1 };
-            let block = self.block(nid)?;
-            let children = (0..ADDRS_PER_BLOCK).rev();
-            todo.extend(children.map(|i| (block.view::<RawNode>().nid(i).0, depth - 1, ofs + 1 + i * step)));
         }
         Ok(out)
     }
 
-    /// All nodes of an inode.
+    /// All nodes of an inode, its own block first.
     pub(crate) fn nodes_of(&self, ino: u32) -> Result<Vec<u32>> {
         let xattr = self.block(ino)?.view::<RawInode>().i_xattr_nid.get();
-        let mut out = vec![ino];
-        out.extend(Some(xattr).filter(|nid| *nid != 0));
-        out.extend(self.dnodes(ino)?.iter().skip(1).map(|d| d.nid));
-        out.extend(self.indirect_nodes(ino)?);
-        Ok(out)
-    }
-
-    /// Indirect nodes of an inode.
-    pub(crate) fn indirect_nodes(&self, ino: u32) -> Result<Vec<u32>> {
-        let block = self.block(ino)?;
-        let raw: &RawInode = block.view();
-        if !has_index(raw) {
-            return Ok(Vec::new());
-        }
-        let mut todo = vec![(raw.nid(2).0, 2), (raw.nid(3).0, 2), (raw.nid(4).0, 3)];
-        let mut out = Vec::new();
-        while let Some((nid, depth)) = todo.pop() {
-            if nid == 0 {
-                continue;
-            }
-            out.push(nid);
-            if depth == 3 {
-                let block = self.block(nid)?;
-                todo.extend((0..ADDRS_PER_BLOCK).map(|i| (block.view::<RawNode>().nid(i).0, 2)));
-            }
-        }
-        Ok(out)
+        let index = self.index(ino)?.into_iter().map(|node| node.nid);
+        Ok(index.chain(Some(xattr).filter(|nid| *nid != 0)).collect())
     }
 
     /// Slots in use of an inode, in the order of the file.
     pub(crate) fn slots(&self, ino: u32) -> Result<Vec<Slot>> {
         let mut out = Vec::new();
-        for node in self.dnodes(ino)? {
+        for node in self.index(ino)?.into_iter().filter(|node| node.slots > 0) {
             let block = self.block(node.nid)?;
             for i in 0..node.slots {
                 let addr = self.slot_of(ino, node.nid, &block, i);

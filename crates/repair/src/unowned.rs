@@ -26,14 +26,13 @@ impl State<'_> {
     }
 }
 
-fn find(state: &mut State<'_>) -> Result<Unowned> {
+fn find(state: &State<'_>) -> Result<Unowned> {
     let mut out = Unowned::new();
-    let used: Vec<_> = state.vol.segments_in_use().collect();
-    for seg in used {
+    for seg in state.vol.segments_in_use() {
         if state.vol.sit.stored_log(seg).is_none_or(LogType::is_node) {
             continue;
         }
-        let Some(summary) = state.owners.segment(state.vol, seg)?.copied() else { continue };
+        let Some(summary) = state.vol.ssa.segment(seg, |summary| *summary)? else { continue };
         if summary.parse_type(0) != Ok(SummaryType::Data) {
             continue;
         }

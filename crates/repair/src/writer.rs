@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// A repair that was computed and not written yet.
 ///
 /// A power cut while it is written leaves the volume as it was before or as it is after the repair.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// What is done.
     pub actions: Vec<Action>,

@@ -8,8 +8,7 @@ use std::collections::BTreeSet;
 
 /// Makes the attributes of all inodes readable.
 pub(crate) fn run(state: &mut State<'_>) -> Result<()> {
-    let inos: Vec<u32> = state.inodes.iter().copied().collect();
-    inos.into_iter().try_for_each(|ino| one(state, ino))
+    state.inos().into_iter().try_for_each(|ino| one(state, ino))
 }
 
 /// Makes the attributes of an inode readable.

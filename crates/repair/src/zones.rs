@@ -1,7 +1,8 @@
 //! Zoned volumes: a section is written from its start, if its zone is empty, and has no holes to fill.
 use crate::error::{RepairError, Result};
+use crate::volume::Volume;
 use segno_check::CheckError;
-use segno_device::{BlockDevice, ZoneKind};
+use segno_device::ZoneKind;
 use segno_format::{BlockAddr, Features};
 use std::collections::BTreeSet;
 
@@ -15,13 +16,13 @@ pub(crate) struct Zones {
 }
 
 impl Zones {
-    pub(crate) fn of(device: &dyn BlockDevice, vol: &crate::volume::Volume<'_>) -> Result<Self> {
+    pub(crate) fn of(vol: &Volume<'_>) -> Result<Self> {
         if !vol.sb.features.contains(Features::BLKZONED) {
             return Ok(Self::default());
         }
         let failed = |source| CheckError::Io { addr: 0, count: 0, source };
         let mut out = Self { has_pointers: true, begun: BTreeSet::new() };
-        for zone in device.zones().map_err(failed)?.iter().filter(|z| z.kind == ZoneKind::Sequential) {
+        for zone in vol.device.zones().map_err(failed)?.iter().filter(|z| z.kind == ZoneKind::Sequential) {
             let segment = u32::try_from(zone.start).ok().and_then(|at| vol.geo.seg_of(BlockAddr(at)));
             let Some((segment, _)) = segment else { continue };
             if zone.capacity < zone.blocks {

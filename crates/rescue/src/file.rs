@@ -2,13 +2,9 @@
 use crate::scan::Candidate;
 use crate::volume::{Checked, Volume};
 use segno_format::inode::{Inline, InodeLayout, RawInode};
-use segno_format::node::{RawNode, first_block};
+use segno_format::node::{RawNode, SUBTREES, child_offset, first_block};
 use segno_format::{ADDRS_PER_BLOCK, BLOCK_SIZE, Block, BlockAddr, Nid};
 use std::collections::BTreeMap;
-
-/// Levels below each of the inode's five nids, and the offset of the node there.
-const SUBTREES: [(u32, u32); 5] =
-    [(1, 1), (1, 2), (2, 3), (2, 4 + ADDRS_PER_BLOCK), (3, 5 + 2 * ADDRS_PER_BLOCK)];
 
 /// Chooses the version of a node of this file: by nid, if the index still names it, and offset.
 pub type Choose<'a> = dyn Fn(Option<u32>, u32) -> Option<Candidate> + 'a;
@@ -145,7 +141,7 @@ impl File {
         for i in 0..ADDRS_PER_BLOCK {
             let child = node.nid(i);
             if child != Nid::NONE {
-                self.subtree(volume, choose, child.0, (depth - 1, offset + 1 + i * step(depth)), out);
+                self.subtree(volume, choose, child.0, (depth - 1, child_offset(depth, offset, i)), out);
             }
         }
     }
@@ -159,7 +155,7 @@ impl File {
         out: &mut Index,
     ) {
         out.missing += 1;
-        let end = offset + 1 + if depth == 1 { 0 } else { ADDRS_PER_BLOCK * step(depth) };
+        let end = if depth == 1 { offset + 1 } else { child_offset(depth, offset, ADDRS_PER_BLOCK) };
         let mut last = offset;
         for n in volume.nodes.owned(self.node.ino, offset + 1).take_while(|n| n.offset() < end) {
             if n.offset() != last {
@@ -198,11 +194,6 @@ impl File {
     pub fn blocks(&self) -> u64 {
         self.raw().i_size.get().div_ceil(BLOCK_SIZE as u64)
     }
-}
-
-/// Nodes that a child of an indirect node stands for.
-fn step(depth: u32) -> u32 {
-    if depth == 3 { ADDRS_PER_BLOCK + 1 } else { 1 }
 }
 
 fn fill(all: &mut Vec<Slot>, first: u64, nid: u32, addrs: impl Iterator<Item = BlockAddr>) {

@@ -4,13 +4,9 @@ use super::file::File;
 use crate::CheckError;
 use crate::report::Kind;
 use segno_format::inode::RawInode;
-use segno_format::node::{RawNode, first_block};
+use segno_format::node::{RawNode, SUBTREES, child_offset, first_block};
 use segno_format::summary::RawSummary;
 use segno_format::{ADDRS_PER_BLOCK, BlockAddr, Corrupt, Nid, Structure};
-
-/// Levels below each of the inode's five nids, and the node offset of the node there.
-const SUBTREES: [(u32, u32); 5] =
-    [(1, 1), (1, 2), (2, 3), (2, 4 + ADDRS_PER_BLOCK), (3, 5 + 2 * ADDRS_PER_BLOCK)];
 
 /// A node with slots.
 #[derive(Clone, Copy)]
@@ -47,11 +43,10 @@ impl Walk<'_, '_> {
             return self.slots(file, nid, offset, &addrs);
         }
         self.want_nodes((0..ADDRS_PER_BLOCK).map(|i| node.nid(i)));
-        let step = if depth == 3 { ADDRS_PER_BLOCK + 1 } else { 1 };
         for i in 0..ADDRS_PER_BLOCK {
             let child = node.nid(i);
             if child != Nid::NONE {
-                self.subtree(file, child, depth - 1, offset + 1 + i * step)?;
+                self.subtree(file, child, depth - 1, child_offset(depth, offset, i))?;
             }
         }
         Ok(())
