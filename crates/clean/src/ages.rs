@@ -1,8 +1,8 @@
 //! Candidates by age, for policies that weigh it.
+use crate::firsts::Firsts;
 use crate::paged::Paged;
 use crate::ranked::{Key, Ranked};
 use crate::{BLOCKS_PER_SEG, Candidate, Class};
-use std::collections::BTreeSet;
 
 /// Utilisation in percent, as Linux rounds it: 0 to 100.
 const PERCENTS: usize = 101;
@@ -10,8 +10,7 @@ const PERCENTS: usize = 101;
 /// Sections of a class by valid blocks, with the oldest of each number and of each whole percent.
 #[derive(Clone, Debug)]
 struct ByFill {
-    sets: Vec<BTreeSet<Key>>,
-    oldest: Vec<Option<Key>>,
+    by_valid: Firsts,
     oldest_of_percent: Vec<Option<Key>>,
     segs_per_sec: u32,
 }
@@ -22,24 +21,18 @@ pub struct Ages {
     now: Paged<Option<Candidate>>,
     all: Ranked,
     classes: [ByFill; 2],
-    segs_per_sec: u32,
 }
 
 impl Ages {
     pub(crate) fn new(sections: usize, per_sec: u32, segs_per_sec: u32) -> Self {
         let classes = [ByFill::new(per_sec, segs_per_sec), ByFill::new(per_sec, segs_per_sec)];
-        Self { now: Paged::new(sections, None), all: Ranked::default(), classes, segs_per_sec }
+        Self { now: Paged::new(sections, None), all: Ranked::default(), classes }
     }
 
     /// Utilisation in percent: of a mean segment, rounded down twice.
     #[must_use]
     pub fn percent(valid: u32, segs_per_sec: u32) -> u32 {
         (valid / segs_per_sec.max(1) * 100 / BLOCKS_PER_SEG).min(100)
-    }
-    /// Segments in a section.
-    #[must_use]
-    pub fn segs_per_sec(&self) -> u32 {
-        self.segs_per_sec
     }
 
     pub(crate) fn put(&mut self, c: Candidate) {
@@ -96,7 +89,7 @@ impl Ages {
     }
     /// The oldest section for each number of valid blocks, emptiest first, as (valid, age stamp, section).
     pub fn oldest_by_valid(&self, class: Class) -> impl Iterator<Item = (u32, u64, u32)> + '_ {
-        heads(&self.classes[class as usize].oldest)
+        heads(self.classes[class as usize].by_valid.first())
     }
     /// The oldest section of each utilisation, as (percent, age stamp, section).
     pub fn oldest_by_fill(&self, class: Class) -> impl Iterator<Item = (u32, u64, u32)> + '_ {
@@ -110,34 +103,23 @@ fn heads(of: &[Option<Key>]) -> impl Iterator<Item = (u32, u64, u32)> + '_ {
 
 impl ByFill {
     fn new(per_sec: u32, segs_per_sec: u32) -> Self {
-        let n = per_sec as usize + 1;
-        let (sets, oldest) = (vec![BTreeSet::new(); n], vec![None; n]);
-        Self { sets, oldest, oldest_of_percent: vec![None; PERCENTS], segs_per_sec }
+        Self { by_valid: Firsts::new(per_sec), oldest_of_percent: vec![None; PERCENTS], segs_per_sec }
     }
 
     fn insert(&mut self, valid: u32, key: Key) {
-        let percent = Ages::percent(valid, self.segs_per_sec) as usize;
-        let Some(set) = self.sets.get_mut(valid as usize) else { return };
-        set.insert(key);
-        for head in [self.oldest.get_mut(valid as usize), self.oldest_of_percent.get_mut(percent)] {
-            let Some(head) = head else { continue };
+        self.by_valid.insert(valid, key);
+        let percent = Ages::percent(valid, self.segs_per_sec);
+        if let Some(head) = self.oldest_of_percent.get_mut(percent as usize) {
             *head = Some(head.map_or(key, |o| o.min(key)));
         }
     }
 
     fn remove(&mut self, valid: u32, key: Key) {
+        self.by_valid.remove(valid, key);
         let percent = Ages::percent(valid, self.segs_per_sec);
-        let Some(set) = self.sets.get_mut(valid as usize) else { return };
-        set.remove(&key);
-        let first = set.first().copied();
-        if let Some(head) = self.oldest.get_mut(valid as usize) {
-            *head = first;
-        }
-        if self.oldest_of_percent.get(percent as usize).is_some_and(|head| *head == Some(key)) {
+        if self.oldest_of_percent.get(percent as usize) == Some(&Some(key)) {
             let oldest = self.oldest_within(percent);
-            if let Some(head) = self.oldest_of_percent.get_mut(percent as usize) {
-                *head = oldest;
-            }
+            self.oldest_of_percent.get_mut(percent as usize).into_iter().for_each(|head| *head = oldest);
         }
     }
 
@@ -145,7 +127,8 @@ impl ByFill {
     fn oldest_within(&self, percent: u32) -> Option<Key> {
         let first = (percent * BLOCKS_PER_SEG).div_ceil(100) * self.segs_per_sec;
         let same = |valid: &u32| Ages::percent(*valid, self.segs_per_sec) == percent;
-        let valid = (first..self.oldest.len() as u32).take_while(same);
-        valid.filter_map(|v| self.oldest.get(v as usize).copied().flatten()).min()
+        let oldest = self.by_valid.first();
+        let valid = (first..oldest.len() as u32).take_while(same);
+        valid.filter_map(|v| oldest.get(v as usize).copied().flatten()).min()
     }
 }

@@ -1,7 +1,7 @@
 //! Candidates by class and valid blocks: a list of sections for each number of valid blocks, and a bitmap of the non-empty
 //! lists. Updates and finding the emptiest section take constant time.
 use crate::ages::Ages;
-use crate::openings::Openings;
+use crate::firsts::Firsts;
 use crate::paged::Paged;
 use crate::{Candidate, Class};
 
@@ -50,7 +50,8 @@ pub struct Index {
     ages: Option<Ages>,
     /// Opening stamp of each section.
     stamps: Paged<u64>,
-    openings: Option<Openings>,
+    /// Data sections by opening.
+    openings: Option<Firsts>,
 }
 
 impl Index {
@@ -75,7 +76,7 @@ impl Index {
     }
     /// Also orders data candidates by opening from now on, at a higher cost for updates.
     pub fn keep_openings(&mut self) {
-        self.openings = Some(Openings::new(self.per_sec));
+        self.openings = Some(Firsts::new(self.per_sec));
         for sec in 0..self.links.len() as u32 {
             self.reorder(sec, OUT, self.key_of(sec));
         }
@@ -97,7 +98,7 @@ impl Index {
     /// The data sections that no other beats, being at least as empty and opened before: as (valid, opening stamp, section),
     /// emptiest first. None without [`Index::keep_openings`].
     pub fn unbeaten(&self) -> impl Iterator<Item = (u32, u64, u32)> + '_ {
-        self.openings.iter().flat_map(Openings::unbeaten)
+        self.openings.iter().flat_map(Firsts::unbeaten)
     }
     /// Sections by age, if they are kept.
     #[must_use]
@@ -180,7 +181,10 @@ impl Index {
         let prev = std::mem::replace(tail, sec);
         match self.links.get_mut(prev as usize) {
             Some(p) => p.next = sec,
-            None => lists.begin(valid, sec),
+            None => {
+                lists.set_head(valid, sec);
+                lists.mark(valid, true);
+            }
         }
         lists.len += 1;
         if let Some(l) = self.links.get_mut(sec as usize) {
@@ -223,14 +227,6 @@ impl Lists {
         }
     }
 
-    fn begin(&mut self, valid: u32, sec: u32) {
-        self.set_head(valid, sec);
-        let (word, bit) = (valid as usize / 64, valid % 64);
-        if let (Some(w), Some(s)) = (self.used.get_mut(word), self.summary.get_mut(word / 64)) {
-            *w |= 1 << bit;
-            *s |= 1 << (word % 64);
-        }
-    }
     fn set_head(&mut self, valid: u32, sec: u32) {
         if let Some(h) = self.head.get_mut(valid as usize) {
             *h = sec;
@@ -241,15 +237,16 @@ impl Lists {
         if let Some(t) = self.tail.get_mut(valid as usize) {
             *t = sec;
         }
-        if sec != NONE {
-            return;
+        if sec == NONE {
+            self.mark(valid, false);
         }
+    }
+    /// Notes whether a list has sections.
+    fn mark(&mut self, valid: u32, used: bool) {
         let (word, bit) = (valid as usize / 64, valid % 64);
         if let (Some(w), Some(s)) = (self.used.get_mut(word), self.summary.get_mut(word / 64)) {
-            *w &= !(1 << bit);
-            if *w == 0 {
-                *s &= !(1 << (word % 64));
-            }
+            *w = *w & !(1 << bit) | u64::from(used) << bit;
+            *s = *s & !(1 << (word % 64)) | u64::from(*w != 0) << (word % 64);
         }
     }
     /// The lowest number of valid blocks from `from` on that any section has.

@@ -8,11 +8,11 @@
 
 mod ages;
 pub mod batch;
+mod firsts;
 pub mod guard;
 mod index;
 pub mod lifetime;
 pub mod need;
-mod openings;
 pub mod pace;
 mod paged;
 pub mod policy;

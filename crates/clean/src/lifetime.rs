@@ -29,11 +29,7 @@ impl DataLog {
 
     /// Its place among the data logs.
     fn idx(self) -> usize {
-        match self {
-            Self::Hot => 0,
-            Self::Warm => 1,
-            Self::Cold => 2,
-        }
+        self as usize
     }
 }
 
@@ -59,7 +55,7 @@ const EVEN: std::ops::RangeInclusive<u64> = 90..=110;
 const STEADY: u32 = 4;
 
 /// Chooses data logs by lifetime.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Lifetimes {
     /// Lifetimes of hot sections from opening until nothing in them was valid; a ring.
     last: [u64; LAST],
@@ -84,17 +80,7 @@ impl Lifetimes {
     #[must_use]
     pub fn new(per_sec: u32) -> Self {
         let period = u64::from(per_sec.max(1)) * LAST as u64;
-        Self {
-            last: [0; LAST],
-            ended: 0,
-            blocks: 0,
-            hot: 0,
-            overwritten: [0; 3],
-            valid: None,
-            period,
-            even: 0,
-            suspended: true,
-        }
+        Self { period, suspended: true, ..Self::default() }
     }
 
     /// The log for a block that is written; `now` is the clock of opening stamps. `valid` counts the valid blocks of hot, warm and

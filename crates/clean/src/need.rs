@@ -264,7 +264,7 @@ pub fn quantum(per_section: u64) -> u64 {
     (per_section / 4).clamp(1, 512)
 }
 
-fn to_signed(blocks: u64) -> i64 {
+pub(crate) fn to_signed(blocks: u64) -> i64 {
     i64::try_from(blocks).unwrap_or(i64::MAX)
 }
 

@@ -2,7 +2,7 @@
 //! victims is empty when the room would be used up. No write waits for a whole section.
 use crate::Class;
 use crate::batch::{BatchSize, Committed};
-use crate::need::{Figures, Request, Work};
+use crate::need::{Figures, Request, Work, to_signed};
 use crate::policy::Victim;
 
 /// Blocks moved at a time, so that writes stay large.
@@ -93,12 +93,6 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// Data sections between two checkpoints.
-    #[must_use]
-    pub fn batch_sections(&self) -> u64 {
-        self.size.sections()
-    }
-
     /// Moves what `placed` blocks pay for. Call it after writeback placed them.
     pub fn pace<H: Host>(&mut self, host: &mut H, placed: u64) -> Result<(), H::Error> {
         let mut unpaid = placed;
@@ -361,8 +355,4 @@ impl Pacer {
         self.size.committed(std::mem::take(&mut self.moved), written, &host.figures());
         Ok(())
     }
-}
-
-fn to_signed(blocks: u64) -> i64 {
-    i64::try_from(blocks).unwrap_or(i64::MAX)
 }

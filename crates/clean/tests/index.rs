@@ -1,9 +1,9 @@
 //! The index against a scan of all candidates.
 #![allow(clippy::unwrap_used)]
 use proptest::prelude::*;
-use segno_clean::policy::cost_benefit::section_cost;
+use segno_clean::policy::cost_benefit::{age, cost};
 use segno_clean::policy::{self, Facts, Situation};
-use segno_clean::{Candidate, Class, Index, Tie};
+use segno_clean::{Ages, Candidate, Class, Index, Tie};
 
 const SECTIONS: u32 = 120;
 const PER_SEC: u32 = 1024;
@@ -106,7 +106,7 @@ proptest! {
         prop_assert_eq!(pick("factor:1,2.5", &oldest), best(&all, |c| (c.valid * factor(c), c.class)));
         let ages = (all.iter().map(|c| c.mtime).min(), all.iter().map(|c| c.mtime).max());
         if let (Some(min), Some(max)) = ages {
-            let cost = |c: &Candidate| section_cost(c.valid, SEGS, c.mtime, min, max);
+            let cost = |c: &Candidate| cost(Ages::percent(c.valid, SEGS), age(c.mtime, min, max));
             prop_assert_eq!(pick("cost_benefit", &oldest), best(&all, |c| (cost(c), c.mtime, c.sec)));
         }
         for now in [0, SEVEN_DAYS] {

@@ -270,7 +270,7 @@ fn written(original: &Volume<'_>, overlay: &Overlay) -> Result<Written> {
     let written = Written { main, summaries };
     let mut state = State::new(original);
     decide_blocks(&mut state)?;
-    let claims = Claims::of(&mut state, &BTreeSet::new())?;
+    let claims = Claims::of(&state, &BTreeSet::new())?;
     match written.main.iter().find(|a| claims.contains(**a)) {
         None => Ok(written),
         Some(addr) => Err(RepairError::refused(format!(

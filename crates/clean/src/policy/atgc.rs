@@ -13,7 +13,7 @@ const LOOK_AT_PERCENT: usize = 20;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Atgc {
-    factors: Factors,
+    pub factors: Factors,
 }
 
 /// Terms that all candidates share.
@@ -41,11 +41,6 @@ impl Scale {
 }
 
 impl Atgc {
-    #[must_use]
-    pub fn with(factors: Factors) -> Self {
-        Self { factors }
-    }
-
     /// The best among the oldest candidates beyond the threshold. Ties are broken by weighted age, then by age stamp, then by
     /// section number.
     ///

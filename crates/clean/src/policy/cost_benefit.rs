@@ -1,21 +1,13 @@
 //! The section with the best ratio of benefit to cost: an old section may be fuller than a young one.
 use super::{Factors, Situation, Victim, VictimPolicy, victim};
-use crate::{Ages, Class, Index};
+use crate::{Class, Index};
 
 /// Age and fill, as in the log-structured file system of Rosenblum and Ousterhout and in F2FS.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CostBenefit {
-    factors: Factors,
+    pub(super) factors: Factors,
     /// Oldest and youngest age stamp seen since mount.
-    span: Option<(u64, u64)>,
-}
-
-impl CostBenefit {
-    /// With factors for data and nodes.
-    #[must_use]
-    pub fn with(factors: Factors) -> Self {
-        Self { factors, span: None }
-    }
+    pub(super) span: Option<(u64, u64)>,
 }
 
 impl VictimPolicy for CostBenefit {
@@ -59,15 +51,14 @@ pub fn cost(u: u32, age: u8) -> u32 {
     u32::MAX - 100 * (100 - u) * u32::from(age) / (100 + u)
 }
 
-/// Cost of a section as in Linux.
-#[must_use]
-pub fn section_cost(valid: u32, segs_per_sec: u32, mtime: u64, min: u64, max: u64) -> u32 {
-    cost(Ages::percent(valid, segs_per_sec), age(mtime, min, max))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Ages;
+
+    fn section_cost(valid: u32, segs_per_sec: u32, mtime: u64, min: u64, max: u64) -> u32 {
+        cost(Ages::percent(valid, segs_per_sec), age(mtime, min, max))
+    }
 
     #[test]
     fn the_formula() {

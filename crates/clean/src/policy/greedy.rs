@@ -4,14 +4,7 @@ use crate::{Class, Index, Tie};
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Greedy {
-    factors: Factors,
-}
-
-impl Greedy {
-    #[must_use]
-    pub fn with(factors: Factors) -> Self {
-        Self { factors }
-    }
+    pub factors: Factors,
 }
 
 impl VictimPolicy for Greedy {

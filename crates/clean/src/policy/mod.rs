@@ -117,17 +117,17 @@ pub const POLICIES: [Policy; 8] = [
     Policy::new(
         "greedy",
         "the section with the fewest valid blocks",
-        Make::Factors(|f| Box::new(greedy::Greedy::with(f))),
+        Make::Factors(|factors| Box::new(greedy::Greedy { factors })),
     ),
     Policy::new(
         "cost_benefit",
         "the best ratio of benefit to cost: an old section may be fuller than a young one",
-        Make::Factors(|f| Box::new(cost_benefit::CostBenefit::with(f))),
+        Make::Factors(|factors| Box::new(cost_benefit::CostBenefit { factors, span: None })),
     ),
     Policy::new(
         "atgc",
         "of sections older than a threshold, the best by age and fill",
-        Make::Factors(|f| Box::new(atgc::Atgc::with(f))),
+        Make::Factors(|factors| Box::new(atgc::Atgc { factors })),
     ),
     Policy::new(
         "prefer_data",

@@ -1,7 +1,7 @@
 //! What is remembered of a node block.
 use segno_format::dentry::FileType;
 use segno_format::inode::{BODY_WORDS, EXTRA_ISIZE_MAX, INLINE_XATTR_WORDS, Inline, RawInode};
-use segno_format::node::{NodeKind, RawNode, XATTR_NODE_OFFSET, kind_of_offset};
+use segno_format::node::{NodeKind, RawNode, kind_of_offset};
 use segno_format::{Block, BlockAddr, NAME_MAX, Nid};
 
 /// The largest node id plus one.
@@ -85,12 +85,6 @@ impl Candidate {
     #[must_use]
     pub fn is_inode(&self) -> bool {
         self.nid == self.ino
-    }
-
-    /// Whether it is an xattr node.
-    #[must_use]
-    pub fn is_xattr(&self) -> bool {
-        self.offset() == XATTR_NODE_OFFSET
     }
 
     /// Whether fsync wrote it.

@@ -1,18 +1,16 @@
-//! Data sections that can be cleaned, by when they were opened.
+//! Sections by valid blocks, and the first of each number.
+use crate::ranked::Key;
 use std::collections::BTreeSet;
 
-/// Opening stamp and section.
-type Key = (u64, u32);
-
-/// Sections by valid blocks, with the one opened first for each number.
+/// Sections by valid blocks, with the first key of each number.
 #[derive(Clone, Debug)]
-pub struct Openings {
+pub struct Firsts {
     sets: Vec<BTreeSet<Key>>,
     /// Kept apart, so that a pick reads one array.
     first: Vec<Option<Key>>,
 }
 
-impl Openings {
+impl Firsts {
     pub fn new(per_sec: u32) -> Self {
         let n = per_sec as usize + 1;
         Self { sets: vec![BTreeSet::new(); n], first: vec![None; n] }
@@ -38,8 +36,12 @@ impl Openings {
         }
     }
 
-    /// The sections that no other beats, being at least as empty and opened before: as (valid, opening stamp, section),
-    /// emptiest first.
+    /// The first of each number of valid blocks from 0 on.
+    pub fn first(&self) -> &[Option<Key>] {
+        &self.first
+    }
+
+    /// The sections that no other beats, being at least as empty and first: as (valid, stamp, section), emptiest first.
     pub fn unbeaten(&self) -> impl Iterator<Item = (u32, u64, u32)> + '_ {
         let mut oldest = None;
         (0..).zip(&self.first).filter_map(move |(valid, first)| {
