@@ -20,7 +20,7 @@ mod report;
 
 pub use decoded::{Decoded, decode};
 pub use error::CheckError;
-pub use judge::{bad_xattr, check_quick, enough_reserved, is_debatable_name};
+pub use judge::{bad_xattr, check_quick, enough_reserved, is_debatable_name, is_sound_quota, payers};
 pub use progress::{Pass, Progress};
 pub use report::{CheckOptions, FileCluster, Kind, Problem, Report, RollForward, Severity, Summary};
 

@@ -119,7 +119,9 @@ impl ByFill {
         let percent = Ages::percent(valid, self.segs_per_sec);
         if self.oldest_of_percent.get(percent as usize) == Some(&Some(key)) {
             let oldest = self.oldest_within(percent);
-            self.oldest_of_percent.get_mut(percent as usize).into_iter().for_each(|head| *head = oldest);
+            if let Some(head) = self.oldest_of_percent.get_mut(percent as usize) {
+                *head = oldest;
+            }
         }
     }
 

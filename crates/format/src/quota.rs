@@ -11,54 +11,95 @@ pub const QUOTA_KINDS: usize = 3;
 /// Bytes of a block of the file.
 pub const QUOTA_BLOCK: usize = 1024;
 
-const MAGICS: [u32; QUOTA_KINDS] = [0xD9C0_1F11, 0xD9C0_1927, 0xD9C0_3F14];
-const VERSION: u32 = 1;
+/// Magic numbers, by kind.
+pub const QUOTA_MAGICS: [u32; QUOTA_KINDS] = [0xD9C0_1F11, 0xD9C0_1927, 0xD9C0_3F14];
+/// The only version there is.
+pub const QUOTA_VERSION: u32 = 1;
 const GRACE_SECONDS: u32 = 7 * 24 * 60 * 60;
 /// Block of the tree's root.
-const ROOT: u32 = 1;
+pub const QUOTA_ROOT: u32 = 1;
 /// Levels of references, one for each byte of the id.
-const DEPTH: usize = 4;
-const RECORDS: usize = 14;
-const LEAF_HEADER: usize = size_of::<RawLeafHeader>();
+pub const QUOTA_DEPTH: usize = 4;
+/// Records of a leaf.
+pub const QUOTA_RECORDS: usize = 14;
+const LEAF_HEADER: usize = size_of::<RawQuotaLeafHeader>();
 
 /// `struct v2_disk_dqheader` and `struct v2_disk_dqinfo`: block 0.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct RawHeader {
-    magic: U32,
-    version: U32,
-    bgrace: U32,
-    igrace: U32,
-    flags: U32,
-    blocks: U32,
-    free_blk: U32,
-    free_entry: U32,
+pub struct RawQuotaHeader {
+    /// One of [`QUOTA_MAGICS`].
+    pub magic: U32,
+    /// [`QUOTA_VERSION`].
+    pub version: U32,
+    /// Seconds that a soft limit on space may be exceeded.
+    pub bgrace: U32,
+    /// Seconds that a soft limit on inodes may be exceeded.
+    pub igrace: U32,
+    /// `dqi_flags`.
+    pub flags: U32,
+    /// Blocks of the file.
+    pub blocks: U32,
+    /// First free block, or 0.
+    pub free_blk: U32,
+    /// First block with free records, or 0.
+    pub free_entry: U32,
 }
 
 /// `struct qt_disk_dqdbheader`: the start of a leaf.
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct RawLeafHeader {
-    next_free: U32,
-    prev_free: U32,
-    entries: U16,
-    pad: [U16; 3],
+pub struct RawQuotaLeafHeader {
+    /// Neighbours in the list of blocks with free records, or 0.
+    pub next_free: U32,
+    /// The other one.
+    pub prev_free: U32,
+    /// Records in use.
+    pub entries: U16,
+    /// Unused.
+    pub pad: [U16; 3],
 }
 
 /// `struct v2r1_disk_dqblk`; all zeros when free.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct RawRecord {
-    id: U32,
-    pad: U32,
-    inode_limits: [U64; 2],
-    inodes: U64,
-    space_limits: [U64; 2],
-    bytes: U64,
-    times: [U64; 2],
+pub struct RawQuotaRecord {
+    /// User, group or project.
+    pub id: U32,
+    /// Unused.
+    pub pad: U32,
+    /// Hard and soft limit on inodes; 0 is none.
+    pub inode_limits: [U64; 2],
+    /// Inodes in use.
+    pub inodes: U64,
+    /// Hard and soft limit in KiB; 0 is none.
+    pub space_limits: [U64; 2],
+    /// Space in use.
+    pub bytes: U64,
+    /// When the grace times of space and inodes end.
+    pub times: [U64; 2],
 }
-const _: () = assert!(size_of::<RawHeader>() == 32);
-const _: () = assert!(LEAF_HEADER == 16 && size_of::<RawRecord>() == 72);
+
+/// A block of records.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct RawQuotaLeaf {
+    /// What is before the records.
+    pub header: RawQuotaLeafHeader,
+    /// Usage and limits of an id each.
+    pub records: [RawQuotaRecord; QUOTA_RECORDS],
+}
+
+impl RawQuotaRecord {
+    /// Whether all of it is zero.
+    #[must_use]
+    pub fn is_free(&self) -> bool {
+        self.as_bytes().iter().all(|&b| b == 0)
+    }
+}
+
+const _: () = assert!(size_of::<RawQuotaHeader>() == 32);
+const _: () = assert!(LEAF_HEADER == 16 && size_of::<RawQuotaRecord>() == 72);
 
 /// What one id owns, and may own. Limits are hard, then soft.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,7 +123,7 @@ impl QuotaEntry {
         (self.inodes, self.bytes) == (0, 0) && (self.inode_limits, self.space_limits) == ([0; 2], [0; 2])
     }
 
-    fn of(raw: &RawRecord) -> Self {
+    fn of(raw: &RawQuotaRecord) -> Self {
         Self {
             inodes: raw.inodes.get(),
             bytes: raw.bytes.get(),
@@ -92,8 +133,8 @@ impl QuotaEntry {
         }
     }
 
-    fn raw(&self, id: u32) -> RawRecord {
-        RawRecord {
+    fn raw(&self, id: u32) -> RawQuotaRecord {
+        RawQuotaRecord {
             id: U32::new(id),
             pad: U32::new(0),
             inode_limits: self.inode_limits.map(U64::new),
@@ -126,7 +167,7 @@ impl QuotaTable {
     /// Bytes of the file in use, as its first block tells.
     #[must_use]
     pub fn len_of(first: &[u8]) -> u64 {
-        let header: RawHeader = at(first, 0, 0);
+        let header: RawQuotaHeader = at(first, 0, 0);
         u64::from(header.blocks.get()) * QUOTA_BLOCK as u64
     }
 
@@ -135,23 +176,23 @@ impl QuotaTable {
         let bad = |why, found: u32, expected: u32| {
             Corrupt::nid(Structure::Quota, ino, why, found.into(), expected.into())
         };
-        let header: RawHeader = at(bytes, 0, 0);
-        let magic = MAGICS.get(kind).copied().unwrap_or_default();
+        let header: RawQuotaHeader = at(bytes, 0, 0);
+        let magic = QUOTA_MAGICS.get(kind).copied().unwrap_or_default();
         if header.magic.get() != magic {
             return Err(bad("magic number", header.magic.get(), magic));
         }
-        if header.version.get() != VERSION {
-            return Err(bad("version", header.version.get(), VERSION));
+        if header.version.get() != QUOTA_VERSION {
+            return Err(bad("version", header.version.get(), QUOTA_VERSION));
         }
         let blocks = u32::try_from(bytes.len() / QUOTA_BLOCK).unwrap_or(u32::MAX);
         let mut entries = BTreeMap::new();
         let mut entered = vec![false; blocks as usize];
-        let mut todo = vec![(ROOT, 0, 0u32)];
+        let mut todo = vec![(QUOTA_ROOT, 0, 0u32)];
         while let Some((block, level, id)) = todo.pop() {
             let Some(entered) = entered.get_mut(block as usize) else {
                 return Err(bad("reference past the last block", block, blocks));
             };
-            if level == DEPTH {
+            if level == QUOTA_DEPTH {
                 let entry = find(bytes, block, id)
                     .ok_or_else(|| bad("record is missing from its block", block, id))?;
                 entries.insert(id, entry);
@@ -172,10 +213,10 @@ impl QuotaTable {
     pub fn to_bytes(&self, kind: usize) -> Vec<u8> {
         let mut out = Writer {
             bytes: vec![0; 2 * QUOTA_BLOCK],
-            path: [ROOT, 0, 0, 0],
+            path: [QUOTA_ROOT, 0, 0, 0],
             last: None,
             leaf: 0,
-            records: RECORDS,
+            records: QUOTA_RECORDS,
         };
         for (&id, entry) in self.entries.iter().filter(|(_, e)| !e.is_empty()) {
             out.add(id, entry);
@@ -186,9 +227,8 @@ impl QuotaTable {
 
 /// The record of an id in a leaf.
 fn find(bytes: &[u8], block: u32, id: u32) -> Option<QuotaEntry> {
-    let records: [RawRecord; RECORDS] = at(bytes, block, LEAF_HEADER);
-    let used = |r: &&RawRecord| r.as_bytes().iter().any(|&b| b != 0);
-    records.iter().filter(used).find(|r| r.id.get() == id).map(QuotaEntry::of)
+    let leaf: RawQuotaLeaf = at(bytes, block, 0);
+    leaf.records.iter().find(|r| r.id.get() == id && !r.is_free()).map(QuotaEntry::of)
 }
 
 /// A structure in a block; zeros if it is not there.
@@ -202,8 +242,8 @@ fn at<T: FromBytes>(bytes: &[u8], block: u32, offset: usize) -> T {
 struct Writer {
     bytes: Vec<u8>,
     /// Tree blocks that lead to the last id.
-    path: [u32; DEPTH],
-    last: Option<[u8; DEPTH]>,
+    path: [u32; QUOTA_DEPTH],
+    last: Option<[u8; QUOTA_DEPTH]>,
     /// The leaf being filled, and how full it is.
     leaf: u32,
     records: usize,
@@ -231,7 +271,7 @@ impl Writer {
         let key = id.to_be_bytes();
         let same = self.last.map_or(0, |last| last.iter().zip(&key).take_while(|(a, b)| a == b).count());
         self.last = Some(key);
-        let mut parent = ROOT;
+        let mut parent = QUOTA_ROOT;
         for (level, byte) in key.into_iter().enumerate() {
             let next = level + 1;
             let child = match self.path.get(next) {
@@ -245,14 +285,18 @@ impl Writer {
             }
             parent = child;
         }
-        self.put(self.leaf, LEAF_HEADER + self.records * size_of::<RawRecord>(), entry.raw(id).as_bytes());
+        self.put(
+            self.leaf,
+            LEAF_HEADER + self.records * size_of::<RawQuotaRecord>(),
+            entry.raw(id).as_bytes(),
+        );
         self.records += 1;
-        let header = RawLeafHeader { entries: U16::new(self.records as u16), ..FromZeros::new_zeroed() };
+        let header = RawQuotaLeafHeader { entries: U16::new(self.records as u16), ..FromZeros::new_zeroed() };
         self.put(self.leaf, 0, header.as_bytes());
     }
 
     fn leaf_with_room(&mut self) -> u32 {
-        if self.records == RECORDS {
+        if self.records == QUOTA_RECORDS {
             (self.leaf, self.records) = (self.new_block(), 0);
         }
         self.leaf
@@ -260,15 +304,15 @@ impl Writer {
 
     fn finish(mut self, table: &QuotaTable, kind: usize) -> Vec<u8> {
         let [bgrace, igrace] = table.grace.map(U32::new);
-        let header = RawHeader {
-            magic: U32::new(MAGICS.get(kind).copied().unwrap_or_default()),
-            version: U32::new(VERSION),
+        let header = RawQuotaHeader {
+            magic: U32::new(QUOTA_MAGICS.get(kind).copied().unwrap_or_default()),
+            version: U32::new(QUOTA_VERSION),
             bgrace,
             igrace,
             flags: U32::new(table.flags),
             blocks: U32::new(self.blocks()),
             free_blk: U32::new(0),
-            free_entry: U32::new(if self.records == RECORDS { 0 } else { self.leaf }),
+            free_entry: U32::new(if self.records == QUOTA_RECORDS { 0 } else { self.leaf }),
         };
         self.put(0, 0, header.as_bytes());
         self.bytes
@@ -314,7 +358,7 @@ mod tests {
     fn only_a_leaf_with_room_is_in_the_list() {
         let free_entry = |n: u32| {
             let bytes = table(0..n).to_bytes(0);
-            (at::<RawHeader>(&bytes, 0, 0).free_entry.get(), (bytes.len() / QUOTA_BLOCK) as u32)
+            (at::<RawQuotaHeader>(&bytes, 0, 0).free_entry.get(), (bytes.len() / QUOTA_BLOCK) as u32)
         };
         assert_eq!(free_entry(0), (0, 2));
         assert_eq!(free_entry(1), (5, 6));

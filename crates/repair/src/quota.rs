@@ -3,22 +3,12 @@ use crate::error::{RepairError, Result};
 use crate::finish::Totals;
 use crate::node::has_index;
 use crate::state::State;
+use segno_check::{is_sound_quota, payers};
 use segno_format::inode::RawInode;
-use segno_format::quota::{QUOTA_BLOCK, QUOTA_KINDS, QuotaTable};
+use segno_format::quota::{QUOTA_KINDS, QuotaTable};
 use segno_format::{BLOCK_SIZE, Block, BlockAddr, Features};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-/// End of the project id in the extra attributes.
-const PROJID_END: u16 = 8;
-/// Fields of the header: number of blocks; first free block, first block with free records.
-const BLOCKS_AT: usize = 20;
-const FREE_AT: [usize; 2] = [24, 28];
-/// Block of the tree's root, and levels of references below it.
-const ROOT: u32 = 1;
-const DEPTH: u32 = 4;
-/// Bytes before the records of a leaf, and of a record.
-const LEAF_HEADER: usize = 16;
-const RECORD: usize = 72;
 /// Bytes of a quota file that are read; those of Linux are far smaller.
 const MOST_BYTES: u64 = 1 << 30;
 
@@ -48,9 +38,7 @@ fn usage(state: &State<'_>, totals: &Totals) -> Result<[Usage; QUOTA_KINDS]> {
     for (ino, blocks) in totals.blocks.iter().filter(|(ino, _)| !hidden.contains(ino)) {
         let block = state.block(*ino)?;
         let raw: &RawInode = block.view();
-        let has_projid = state.vol.sb.features.contains(Features::PRJQUOTA) && raw.has_extra(PROJID_END);
-        let projid = if has_projid { raw.extra().i_projid.get() } else { 0 };
-        for (used, id) in usage.iter_mut().zip([raw.i_uid.get(), raw.i_gid.get(), projid]) {
+        for (used, id) in usage.iter_mut().zip(payers(raw, state.vol.sb.features)) {
             let (inodes, bytes) = used.entry(id).or_default();
             *inodes += 1;
             // The inode block itself is free of charge.
@@ -76,7 +64,7 @@ fn one(state: &mut State<'_>, ino: u32, kind: usize, used: &Usage) -> Result<()>
         let entry = table.entries.entry(id).or_default();
         (entry.inodes, entry.bytes) = (inodes, bytes);
     }
-    if sound && same(&old, &table) && has_sound_lists(&bytes) {
+    if sound && same(&old, &table) && is_sound_quota(&bytes, raw.i_size.get(), kind) {
         return Ok(());
     }
     if !sound {
@@ -92,30 +80,6 @@ fn same(a: &QuotaTable, b: &QuotaTable) -> bool {
     let entries =
         |t: &QuotaTable| t.entries.clone().into_iter().filter(|(_, e)| !e.is_empty()).collect::<Vec<_>>();
     entries(a) == entries(b)
-}
-
-/// Whether the lists of free blocks and of blocks with free records stay inside the file, the tree of which is sound, and each
-/// block of records has as many as it says.
-fn has_sound_lists(bytes: &[u8]) -> bool {
-    let word = |at: usize| {
-        let found = bytes.get(at..).and_then(|b| b.first_chunk::<4>());
-        found.map_or(0, |b| u32::from_le_bytes(*b))
-    };
-    let blocks = word(BLOCKS_AT);
-    let inside = |at: usize| word(at) == 0 || (ROOT + 1..blocks).contains(&word(at));
-    let mut nodes = BTreeSet::from([ROOT]);
-    for _ in 0..DEPTH {
-        let children = |n: u32| (0..QUOTA_BLOCK / 4).map(move |i| n as usize * QUOTA_BLOCK + i * 4).map(word);
-        nodes = nodes.into_iter().flat_map(children).filter(|n| *n != 0).collect();
-    }
-    let leaves = || nodes.iter().map(|leaf| *leaf as usize * QUOTA_BLOCK);
-    let counted = |leaf: usize| {
-        let records = bytes.get(leaf + LEAF_HEADER..leaf + QUOTA_BLOCK).unwrap_or_default();
-        let used = records.chunks_exact(RECORD).filter(|r| r.iter().any(|b| *b != 0)).count();
-        used as u32 == word(leaf + 8) & 0xffff
-    };
-    let links = leaves().flat_map(|leaf| [leaf, leaf + 4]);
-    FREE_AT.into_iter().chain(links).all(inside) && leaves().all(counted)
 }
 
 fn read(state: &State<'_>, ino: u32, size: u64) -> Result<Vec<u8>> {

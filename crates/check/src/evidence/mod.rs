@@ -23,7 +23,7 @@ pub(crate) use census::Census;
 pub(crate) use ledger::{Item, Ledger};
 pub(crate) use nat::Nat;
 pub(crate) use pack::Pack;
-pub(crate) use quota_file::{Charge, QuotaFile, QuotaInode, TYPES};
+pub(crate) use quota_file::{Charge, QuotaFile, QuotaInode};
 pub(crate) use reader::Reader;
 pub(crate) use runs::Run;
 pub(crate) use sit::Sit;

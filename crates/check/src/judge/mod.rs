@@ -18,4 +18,5 @@ pub use checkpoint::enough_reserved;
 pub(crate) use explain::run as explain;
 pub(crate) use proof::run as prove;
 pub use quick::check_quick;
+pub use quota::{is_sound_quota, payers};
 pub use walk::{bad_xattr, is_debatable_name};

@@ -1,10 +1,11 @@
 //! Quota files against the usage that the walk counted.
 use crate::CheckError;
-use crate::evidence::{Charge, QuotaFile, QuotaInode, TYPES, Volume};
+use crate::evidence::{Charge, QuotaFile, QuotaInode, Volume};
 use crate::report::{Kind, Rules, Sink};
 use segno_format::checkpoint::CpFlags;
 use segno_format::inode::RawInode;
-use segno_format::{BLOCK_SIZE, Features, Structure, Unit};
+use segno_format::quota::QUOTA_KINDS;
+use segno_format::{BLOCK_SIZE, Block, Features, Structure, Unit};
 use std::collections::HashMap;
 
 /// End of the project id in the extra attributes.
@@ -13,28 +14,33 @@ const PROJID_END: u16 = 8;
 /// What all ids own, and the files that should say so.
 #[derive(Default)]
 pub(crate) struct Usage {
-    charges: [HashMap<u32, Charge>; TYPES],
-    pub files: [Option<QuotaInode>; TYPES],
+    charges: [HashMap<u32, Charge>; QUOTA_KINDS],
+    pub files: [Option<QuotaInode>; QUOTA_KINDS],
 }
 
 /// Who pays for an inode: user, group and project.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Owners(pub [u32; TYPES]);
+#[must_use]
+pub fn payers(raw: &RawInode, features: Features) -> [u32; QUOTA_KINDS] {
+    let has_projid = features.contains(Features::PRJQUOTA) && raw.has_extra(PROJID_END);
+    let projid = if has_projid { raw.extra().i_projid.get() } else { 0 };
+    [raw.i_uid.get(), raw.i_gid.get(), projid]
+}
 
-impl Owners {
-    /// The owners of an inode on volumes with quotas.
-    pub(crate) fn of(raw: &RawInode, features: Features) -> Option<Self> {
-        let has_projid = features.contains(Features::PRJQUOTA) && raw.has_extra(PROJID_END);
-        let projid = if has_projid { raw.extra().i_projid.get() } else { 0 };
-        let ids = [raw.i_uid.get(), raw.i_gid.get(), projid];
-        features.contains(Features::QUOTA_INO).then_some(Self(ids))
-    }
+/// Whether a quota file of a size, behind whose bytes there are zeros, has all that Linux requires of one.
+#[must_use]
+pub fn is_sound_quota(bytes: &[u8], size: u64, kind: usize) -> bool {
+    let block = |b: u64| {
+        let bytes = bytes.chunks(BLOCK_SIZE).nth(b as usize).unwrap_or_default();
+        Ok(bytes.first_chunk().map_or_else(Block::zeroed, |bytes| Block(*bytes)))
+    };
+    let file = QuotaFile { ino: 0, size, block: &block };
+    matches!(file.read(kind), Ok(Ok(_)))
 }
 
 impl Usage {
-    /// Charges an inode with that many blocks to its owners.
-    pub(crate) fn add(&mut self, owners: Owners, blocks: u64) {
-        for (charges, id) in self.charges.iter_mut().zip(owners.0) {
+    /// Charges an inode with that many blocks to those who pay for it.
+    pub(crate) fn add(&mut self, payers: [u32; QUOTA_KINDS], blocks: u64) {
+        for (charges, id) in self.charges.iter_mut().zip(payers) {
             let charge = charges.entry(id).or_default();
             charge.inodes = charge.inodes.saturating_add(1);
             // The inode block itself is free of charge.
@@ -52,7 +58,11 @@ pub(crate) fn check(volume: &Volume<'_>, usage: &Usage, sink: &mut Sink) -> Resu
     }
     for (kind, (inode, charges)) in usage.files.iter().zip(&usage.charges).enumerate() {
         let Some(inode) = inode else { continue };
-        match QuotaFile::read(volume, inode, kind)? {
+        let block = |b| match inode.blocks.get(&b) {
+            Some(addr) if addr.is_real() => volume.reader.block(*addr),
+            _ => Ok(Block::zeroed()),
+        };
+        match (QuotaFile { ino: inode.ino, size: inode.size, block: &block }).read(kind)? {
             Ok(stored) => compare(inode.ino, &stored, charges, sink),
             Err(e) => sink.add_for(inode.ino, Kind::Quota, e),
         }

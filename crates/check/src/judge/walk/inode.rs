@@ -3,12 +3,12 @@ use super::file::File;
 use super::named::Named;
 use super::{Via, Walk, fields, inline, special, xattr};
 use crate::CheckError;
-use crate::judge::quota::Owners;
+use crate::judge::quota::payers;
 use crate::report::{Kind, Rules};
 use segno_format::dentry::FileType;
 use segno_format::inode::{Inline, RawInode, verify_checksum};
 use segno_format::node::XATTR_NODE_OFFSET;
-use segno_format::{BLOCK_SIZE, Block, Nid, Structure, Unit};
+use segno_format::{BLOCK_SIZE, Block, Features, Nid, Structure, Unit};
 
 impl Walk<'_, '_> {
     /// Checks an inode and everything that hangs from it but the entries of a directory.
@@ -38,10 +38,8 @@ impl Walk<'_, '_> {
         let node = self.xattr_node(&mut file, raw)?;
         self.report_broken(ino, xattr::check(&file, block, node.as_ref()));
         self.report_broken(ino, file.counts(raw, features));
-        if via != Via::Quota
-            && let Some(owners) = Owners::of(raw, features)
-        {
-            self.found.usage.add(owners, file.blocks);
+        if via != Via::Quota && features.contains(Features::QUOTA_INO) {
+            self.found.usage.add(payers(raw, features), file.blocks);
         }
         Ok(Some(file))
     }

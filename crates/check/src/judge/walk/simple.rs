@@ -3,9 +3,10 @@ use super::file::File;
 use super::named::Named;
 use super::{fields, inline, node, special, symlink, xattr};
 use crate::evidence::Volume;
-use crate::judge::quota::Owners;
+use crate::judge::quota::payers;
 use segno_format::dentry::FileType;
 use segno_format::inode::{Inline, RawInode, verify_checksum};
+use segno_format::quota::QUOTA_KINDS;
 use segno_format::{Block, BlockAddr, Nid};
 
 /// An inode without nodes of its own that agrees with itself.
@@ -13,8 +14,7 @@ pub(super) struct Simple {
     pub named: Named,
     /// Slots that count without a place.
     pub reserved: u32,
-    /// On volumes with quotas.
-    pub owners: Option<Owners>,
+    pub payers: [u32; QUOTA_KINDS],
     /// Blocks that i_blocks counts.
     pub blocks: u64,
 }
@@ -53,8 +53,8 @@ pub(super) fn judge(
         kind => special::check(&file, raw, kind).hold(),
     };
     let agrees = contents && file.counts(raw, features).hold();
-    let (named, owners) = (Named::of(raw), Owners::of(raw, features));
-    agrees.then_some(Simple { named, reserved, owners, blocks: file.blocks })
+    let (named, payers) = (Named::of(raw), payers(raw, features));
+    agrees.then_some(Simple { named, reserved, payers, blocks: file.blocks })
 }
 
 /// Adds the data blocks of an inode; the number of its reserved slots, or `None` if it is part of a compressed cluster.

@@ -8,7 +8,7 @@ use crate::evidence::{Bitmap, Census, Item, Ledger, Run, Volume, runs};
 use crate::{Pass, Progress};
 use segno_format::inode::RawInode;
 use segno_format::summary::RawSummary;
-use segno_format::{Block, BlockAddr, Nid};
+use segno_format::{Block, BlockAddr, Features, Nid};
 use std::panic::resume_unwind;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -95,8 +95,8 @@ impl Settled<'_> {
         self.found.counts.data_blocks = self.found.counts.data_blocks.saturating_add(data.len() as u64);
         self.found.counts.reserved_blocks =
             self.found.counts.reserved_blocks.saturating_add(simple.reserved.into());
-        if let Some(owners) = simple.owners {
-            self.found.usage.add(owners, simple.blocks);
+        if volume.sb.features.contains(Features::QUOTA_INO) {
+            self.found.usage.add(simple.payers, simple.blocks);
         }
     }
 }
