@@ -63,17 +63,10 @@ impl ImageTarget {
     }
 
     fn symlink(&self, path: &Path, source: &Source<'_>) -> io::Result<Copied> {
-        let mut to = Vec::new();
-        source.content(&mut |offset, bytes| {
-            if offset == to.len() as u64 {
-                to.extend_from_slice(bytes);
-            }
-            Ok(())
-        })?;
-        if to.is_empty() || to.contains(&0) {
-            let failed = Some("the target of the symbolic link is lost, damaged or encrypted");
-            return Ok(Copied { failed, ..Copied::default() });
-        }
+        let to = match source.target()? {
+            Ok(to) => to,
+            Err(failed) => return Ok(failed),
+        };
         self.volume.symlink(OsStr::from_bytes(&to), path)?;
         Ok(Copied::default())
     }
@@ -96,7 +89,7 @@ impl ImageTarget {
         let raw = source.file.raw();
         let mut copied = Copied { encrypted: raw.advise().contains(Advise::ENCRYPT), ..Copied::default() };
         if !raw.is_symlink() {
-            let (list, complete) = xattrs(source.volume, source.file, source.choose);
+            let (list, complete) = xattrs(source.volume, source.file);
             copied.xattrs_lost = !complete;
             for a in &list {
                 let Some(name) = a.full_name() else { continue };

@@ -5,7 +5,7 @@ use segno_format::inode::{Inline, RawInode};
 use segno_format::node::{NodeKind, RawNode, kind_of_offset};
 use segno_format::{Block, BlockAddr, Nid};
 use segno_layout::NatState;
-use segno_rescue::file::{File, choose_live};
+use segno_rescue::file::{File, Opened, choose_live};
 use segno_rescue::scan::Candidate;
 use segno_rescue::{attrs, dir};
 use serde_json::{Map, Value, json};
@@ -97,6 +97,20 @@ impl Image<'_> {
         }
     }
 
+    /// A live inode and its nodes.
+    pub(crate) fn opened(&self, ino: u32) -> Result<Opened, DumpError> {
+        Ok(self.file(ino)?.open(&self.volume, &choose_live(&self.volume, ino)))
+    }
+
+    /// A live directory and its nodes; `what` names it.
+    pub(crate) fn directory(&self, ino: u32, what: &str) -> Result<Opened, DumpError> {
+        let dir = self.opened(ino)?;
+        match dir.raw().is_dir() {
+            true => Ok(dir),
+            false => Err(DumpError::NotFound(format!("{what}inode {ino} is no directory"))),
+        }
+    }
+
     /// A live inode, read.
     pub(crate) fn file(&self, ino: u32) -> Result<File, DumpError> {
         let at = self.place(ino)?;
@@ -106,13 +120,9 @@ impl Image<'_> {
     }
 
     pub(crate) fn dentries(&self, ino: u32, cleared: bool) -> Result<Value, DumpError> {
-        let dir = self.file(ino)?;
-        if !dir.raw().is_dir() {
-            return Err(DumpError::NotFound(format!("inode {ino} is no directory")));
-        }
-        let index = dir.index(&self.volume, &choose_live(&self.volume, ino));
+        let dir = self.directory(ino, "")?;
         let mut list = Vec::new();
-        let complete = dir::names(&self.volume, &dir, &index, &mut HashSet::new(), |n| {
+        let complete = dir::names(&self.volume, &dir, &mut HashSet::new(), |n| {
             if cleared || !n.removed {
                 let rest = json!({ "ino": n.ino, "hash": n.hash, "hash_right": n.hash_right,
                                    "file_type": n.file_type, "block": n.block, "slot": n.slot,
@@ -124,8 +134,7 @@ impl Image<'_> {
     }
 
     pub(crate) fn xattrs(&self, ino: u32) -> Result<Value, DumpError> {
-        let file = self.file(ino)?;
-        let (list, complete) = attrs::xattrs(&self.volume, &file, &choose_live(&self.volume, ino));
+        let (list, complete) = attrs::xattrs(&self.volume, &self.opened(ino)?);
         let each = |a: &attrs::Attribute| {
             let (full, rest) = (a.full_name(), json!({ "index": a.index, "value": fields::hex(&a.value) }));
             named(&[("name", Some(&a.name)), ("full_name", full.as_deref())], rest)

@@ -7,7 +7,6 @@ use segno_format::sit::LogType;
 use segno_journal::{About, Area};
 use segno_layout::{Chain, ChainEnd, certain};
 use segno_rescue::content;
-use segno_rescue::file::choose_live;
 use serde_json::{Map, Value, json};
 
 /// The largest quota file that is read: 64 MiB hold a million ids.
@@ -35,11 +34,10 @@ impl Image<'_> {
     }
 
     fn quota_file(&self, kind: usize, ino: u32) -> Result<Value, DumpError> {
-        let file = self.file(ino)?;
-        let index = file.index(&self.volume, &choose_live(&self.volume, ino));
+        let file = self.opened(ino)?;
         let size = usize::try_from(file.raw().i_size.get()).unwrap_or(usize::MAX).min(QUOTA_BYTES);
         let mut bytes = vec![0; size];
-        let read = content::read(&self.volume, &file, &index, &|_| true, &mut |offset, part| {
+        let read = content::read(&self.volume, &file, &|_| true, &mut |offset, part| {
             let at = usize::try_from(offset).unwrap_or(usize::MAX);
             if let Some(to) = at.checked_add(part.len()).and_then(|end| bytes.get_mut(at..end)) {
                 to.copy_from_slice(part);

@@ -3,7 +3,6 @@ use crate::select::FileName;
 use crate::{DumpError, Image};
 use segno_format::{Nid, text};
 use segno_rescue::dir;
-use segno_rescue::file::choose_live;
 use std::collections::HashSet;
 
 /// Directories above a file.
@@ -19,13 +18,9 @@ impl Image<'_> {
         let mut at = Nid::ROOT.0;
         let shown = text::name(path);
         for part in path.split(|&b| b == b'/').filter(|p| !p.is_empty() && *p != b".") {
-            let dir = self.file(at)?;
-            if !dir.raw().is_dir() {
-                return Err(DumpError::NotFound(format!("{shown}: inode {at} is no directory")));
-            }
-            let index = dir.index(&self.volume, &choose_live(&self.volume, at));
+            let dir = self.directory(at, &format!("{shown}: "))?;
             let mut found = None;
-            dir::names(&self.volume, &dir, &index, &mut HashSet::new(), |n| {
+            dir::names(&self.volume, &dir, &mut HashSet::new(), |n| {
                 if !n.removed && n.name == part {
                     found = found.or(Some(n.ino));
                 }

@@ -1,8 +1,7 @@
 //! Attributes of an inode besides its content.
-use crate::file::{Choose, File};
+use crate::file::{File, Opened};
 use crate::volume::Volume;
 use segno_format::inode::{Inline, RawInode};
-use segno_format::node::XATTR_NODE_OFFSET;
 use segno_format::rdev;
 use segno_format::xattr::{self, XATTR_NODE_BYTES};
 
@@ -27,16 +26,15 @@ impl Attribute {
 
 /// The attributes that can be read, and whether those were all.
 #[must_use]
-pub fn xattrs(volume: &Volume<'_>, file: &File, choose: &Choose<'_>) -> (Vec<Attribute>, bool) {
+pub fn xattrs(volume: &Volume<'_>, file: &Opened) -> (Vec<Attribute>, bool) {
     let raw: &RawInode = file.raw();
     let mut area = Vec::new();
     if raw.inline().contains(Inline::XATTR) {
         area.extend_from_slice(file.block.0.get(file.layout.xattr_range()).unwrap_or_default());
     }
     let mut complete = true;
-    let nid = raw.i_xattr_nid.get();
-    if nid != 0 {
-        let node = choose(Some(nid), XATTR_NODE_OFFSET).and_then(|n| volume.reader.block(n.place()));
+    if raw.i_xattr_nid.get() != 0 {
+        let node = file.xattr.and_then(|n| volume.reader.block(n.place()));
         complete = node.is_some();
         area.extend(node.iter().flat_map(|b| b.0.iter().take(XATTR_NODE_BYTES)));
     }

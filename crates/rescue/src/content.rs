@@ -1,5 +1,5 @@
 //! The content of a file, as pieces with their offsets; what is not given is a hole.
-use crate::file::{File, Index, Slot};
+use crate::file::{File, Opened, Slot};
 use crate::volume::Volume;
 use segno_codec::{Algorithm, decompress};
 use segno_format::cluster::{CHECKSUM, compressed_data};
@@ -37,8 +37,7 @@ struct Output<'a, 'w> {
 /// Gives the content of a file, block by block as far as `allowed`.
 pub fn read(
     volume: &Volume<'_>,
-    file: &File,
-    index: &Index,
+    file: &Opened,
     allowed: &dyn Fn(&Slot) -> bool,
     write: &mut Write<'_>,
 ) -> io::Result<Holes> {
@@ -52,7 +51,7 @@ pub fn read(
     let mut out = Output { volume, size, write, run: None, holes: Holes::default(), result: Ok(()) };
     // Encrypted clusters cannot be decompressed; their blocks are given as they are.
     let compressed = file.raw().is_compressed() && !file.raw().advise().contains(Advise::ENCRYPT);
-    file.slots(volume, index, |slots| {
+    file.slots(volume, |slots| {
         if out.result.is_err() {
             return;
         }

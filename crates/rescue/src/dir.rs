@@ -1,5 +1,5 @@
 //! Names in a directory, also those that were removed and not yet overwritten.
-use crate::file::{File, Index};
+use crate::file::{File, Opened};
 use crate::volume::Volume;
 use segno_codec::casefolded_name_hash;
 use segno_format::dentry::{DentryShape, Entry};
@@ -33,19 +33,13 @@ const BLOCKS: u64 = 1 << 26;
 
 /// Reads all names but `.` and `..`. Returns whether every block could be read and made sense. A block that is in `seen` is
 /// another directory's, so however often blocks are named, each is read once; those that are read are added.
-pub fn names(
-    volume: &Volume<'_>,
-    dir: &File,
-    index: &Index,
-    seen: &mut HashSet<u32>,
-    mut each: impl FnMut(Name),
-) -> bool {
+pub fn names(volume: &Volume<'_>, dir: &Opened, seen: &mut HashSet<u32>, mut each: impl FnMut(Name)) -> bool {
     if dir.raw().inline().contains(Inline::DENTRY) {
         return area(dir, &DentryShape::inline(&dir.layout), dir.inline_area(), None, &mut each);
     }
-    let mut complete = index.missing == 0;
+    let mut complete = dir.missing == 0;
     let end = dir.blocks().min(BLOCKS);
-    let lost = dir.slots(volume, index, |slots| {
+    let lost = dir.slots(volume, |slots| {
         for slot in slots.iter().filter(|s| s.addr.is_real() && s.file_block < end) {
             let own = volume.in_main(slot.addr) && seen.insert(slot.addr.0);
             let block = if own { volume.reader.block(slot.addr) } else { None };

@@ -2,9 +2,10 @@
 use crate::scan::Candidate;
 use crate::volume::{Checked, Volume};
 use segno_format::inode::{Inline, InodeLayout, RawInode};
-use segno_format::node::{RawNode, SUBTREES, child_offset, first_block};
+use segno_format::node::{RawNode, SUBTREES, XATTR_NODE_OFFSET, child_offset, first_block};
 use segno_format::{ADDRS_PER_BLOCK, BLOCK_SIZE, Block, BlockAddr, Nid};
 use std::collections::BTreeMap;
+use std::ops::Deref;
 
 /// Chooses the version of a node of this file: by nid, if the index still names it, and offset.
 pub type Choose<'a> = dyn Fn(Option<u32>, u32) -> Option<Candidate> + 'a;
@@ -21,13 +22,24 @@ pub struct File {
     pub layout: InodeLayout,
 }
 
-/// The direct nodes of a file.
-#[derive(Debug, Default)]
-pub struct Index {
+/// An inode and the nodes that belong to it.
+pub struct Opened {
+    /// The inode.
+    pub file: File,
     /// Direct nodes by their first file block.
     pub dnodes: BTreeMap<u64, Candidate>,
     /// Nodes that the index names and of which no version was found.
     pub missing: u64,
+    /// The node with extended attributes.
+    pub xattr: Option<Candidate>,
+}
+
+impl Deref for Opened {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.file
+    }
 }
 
 /// One slot of the index.
@@ -58,10 +70,11 @@ impl File {
         self.block.view()
     }
 
-    /// Whether the content is in the inode.
-    #[must_use]
-    pub fn is_inline(&self) -> bool {
-        self.raw().inline().intersects(Inline::DATA | Inline::DENTRY)
+    /// Whether it has an index: neither inline content nor a device number.
+    fn has_index(&self) -> bool {
+        let raw = self.raw();
+        (raw.is_reg() || raw.is_dir() || raw.is_symlink())
+            && !raw.inline().intersects(Inline::DATA | Inline::DENTRY)
     }
 
     /// The area in the inode that holds inline data or an inline directory.
@@ -79,96 +92,91 @@ impl File {
         }
     }
 
-    /// Finds the direct nodes. Where an indirect node is lost, its direct nodes are found by their offsets.
+    /// Finds its nodes. Where an indirect node is lost, its direct nodes are found by their offsets.
     #[must_use]
-    pub fn index(&self, volume: &Volume<'_>, choose: &Choose<'_>) -> Index {
-        let mut out = Index::default();
-        if self.is_inline() || !self.has_index() {
-            return out;
+    pub fn open(self, volume: &Volume<'_>, choose: &Choose<'_>) -> Opened {
+        let xattr = Some(self.raw().i_xattr_nid.get()).filter(|nid| *nid != 0);
+        let xattr = xattr.and_then(|nid| choose(Some(nid), XATTR_NODE_OFFSET));
+        let mut out = Opened { file: self, dnodes: BTreeMap::new(), missing: 0, xattr };
+        if out.has_index() {
+            out.find(volume, choose);
         }
+        out
+    }
+
+    /// Blocks that the size covers.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        self.raw().i_size.get().div_ceil(BLOCK_SIZE as u64)
+    }
+}
+
+impl Opened {
+    /// A live inode; `None` if it cannot be read or its sizes are impossible.
+    #[must_use]
+    pub fn live(volume: &Volume<'_>, node: &Candidate) -> Option<Self> {
+        Some(File::read(volume, node)?.open(volume, &choose_live(volume, node.nid)))
+    }
+
+    fn find(&mut self, volume: &Volume<'_>, choose: &Choose<'_>) {
         for (i, (depth, offset)) in (0u32..).zip(SUBTREES) {
             let nid = self.raw().nid(i);
             if nid != Nid::NONE {
-                self.subtree(volume, choose, nid.0, (depth, offset), &mut out);
+                self.subtree(volume, choose, nid.0, (depth, offset));
             }
         }
         // What fsync wrote may lie below indirect nodes that were not written.
         if !volume.chain.overlay.is_empty() {
             for n in volume.nodes.owned(self.node.ino, 0) {
                 if volume.chain.overlay.get(&n.nid) == Some(&n.addr) {
-                    self.place(n, &mut out);
+                    self.place(n);
                 }
             }
         }
-        out
     }
 
-    fn has_index(&self) -> bool {
-        let raw = self.raw();
-        raw.is_reg() || raw.is_dir() || raw.is_symlink()
-    }
-
-    fn place(&self, n: &Candidate, out: &mut Index) {
-        if let Some(first) =
-            first_block(n.offset(), self.layout.slots, self.layout.per_node).filter(|_| !n.is_inode())
-        {
-            out.dnodes.insert(first, *n);
+    fn place(&mut self, n: &Candidate) {
+        let first = first_block(n.offset(), self.layout.slots, self.layout.per_node);
+        if let Some(first) = first.filter(|_| !n.is_inode()) {
+            self.dnodes.insert(first, *n);
         }
     }
 
     /// `depth` is 1 for a direct node and at most 3, so the recursion is bounded; a node has one offset, so it is met once.
-    fn subtree(
-        &self,
-        volume: &Volume<'_>,
-        choose: &Choose<'_>,
-        nid: u32,
-        (depth, offset): (u32, u32),
-        out: &mut Index,
-    ) {
-        let Some(n) = choose(Some(nid), offset) else {
-            self.by_offset(volume, choose, (depth, offset), out);
-            return;
-        };
-        if depth == 1 {
-            self.place(&n, out);
-            return;
+    fn subtree(&mut self, volume: &Volume<'_>, choose: &Choose<'_>, nid: u32, (depth, offset): (u32, u32)) {
+        let top = choose(Some(nid), offset);
+        if let Some(n) = top.filter(|_| depth == 1) {
+            return self.place(&n);
         }
-        let Some(block) = volume.reader.block(n.place()) else {
-            self.by_offset(volume, choose, (depth, offset), out);
-            return;
+        let Some(block) = top.and_then(|n| volume.reader.block(n.place())) else {
+            return self.by_offset(volume, choose, (depth, offset));
         };
         let node: &RawNode = block.view();
         for i in 0..ADDRS_PER_BLOCK {
             let child = node.nid(i);
             if child != Nid::NONE {
-                self.subtree(volume, choose, child.0, (depth - 1, child_offset(depth, offset, i)), out);
+                self.subtree(volume, choose, child.0, (depth - 1, child_offset(depth, offset, i)));
             }
         }
     }
 
     /// Direct nodes of a subtree whose top is lost.
-    fn by_offset(
-        &self,
-        volume: &Volume<'_>,
-        choose: &Choose<'_>,
-        (depth, offset): (u32, u32),
-        out: &mut Index,
-    ) {
-        out.missing += 1;
+    fn by_offset(&mut self, volume: &Volume<'_>, choose: &Choose<'_>, (depth, offset): (u32, u32)) {
+        self.missing += 1;
         let end = if depth == 1 { offset + 1 } else { child_offset(depth, offset, ADDRS_PER_BLOCK) };
         let mut last = offset;
         for n in volume.nodes.owned(self.node.ino, offset + 1).take_while(|n| n.offset() < end) {
             if n.offset() != last {
                 last = n.offset();
-                choose(None, last).iter().for_each(|n| self.place(n, out));
+                choose(None, last).iter().for_each(|n| self.place(n));
             }
         }
     }
 
     /// Calls `each` for the slots of the inode and of all direct nodes, a cluster at a time. Returns the number of nodes that
     /// could not be read.
-    pub fn slots(&self, volume: &Volume<'_>, index: &Index, mut each: impl FnMut(&[Slot])) -> u64 {
-        if self.is_inline() || !self.has_index() {
+    pub fn slots(&self, volume: &Volume<'_>, mut each: impl FnMut(&[Slot])) -> u64 {
+        if !self.has_index() {
             return 0;
         }
         let mut all = Vec::with_capacity(ADDRS_PER_BLOCK as usize);
@@ -177,7 +185,7 @@ impl File {
         let own = (0..self.layout.slots).map(|i| raw.slot(&self.layout, i));
         fill(&mut all, 0, self.node.nid, own);
         all.chunks(self.cluster()).for_each(&mut each);
-        for (&first, n) in &index.dnodes {
+        for (&first, n) in &self.dnodes {
             let Some(block) = volume.reader.block(n.place()) else {
                 lost += 1;
                 continue;
@@ -187,12 +195,6 @@ impl File {
             all.chunks(self.cluster()).for_each(&mut each);
         }
         lost
-    }
-
-    /// Blocks that the size covers.
-    #[must_use]
-    pub fn blocks(&self) -> u64 {
-        self.raw().i_size.get().div_ceil(BLOCK_SIZE as u64)
     }
 }
 

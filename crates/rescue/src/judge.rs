@@ -1,5 +1,5 @@
 //! How sure it is that the content of a file is its own: every block against the summaries and against other files.
-use crate::file::{File, Index, Slot, choose_live};
+use crate::file::{Opened, Slot};
 use crate::tree::Tree;
 use crate::volume::{Checked, Volume};
 use segno_format::BlockAddr;
@@ -58,14 +58,14 @@ impl Verdicts {
         let mut claims = Claims::new(volume);
         for (done, &r) in (0u64..).zip(&placed) {
             progress(done, placed.len() as u64);
-            let Some((file, index)) = open(volume, tree, r) else { continue };
+            let Some(file) = open(volume, tree, r) else { continue };
             let mut unranked = 0;
-            for n in std::iter::once(&file.node).chain(index.dnodes.values()) {
+            for n in std::iter::once(&file.node).chain(file.dnodes.values()) {
                 claims.claim(n.place());
                 unranked += u64::from(volume.is_unranked(n));
             }
-            let mut blocks = Blocks { nodes: index.missing, unranked, ..Blocks::default() };
-            blocks.nodes += file.slots(volume, &index, |slots| {
+            let mut blocks = Blocks { nodes: file.missing, unranked, ..Blocks::default() };
+            blocks.nodes += file.slots(volume, |slots| {
                 slots.iter().filter(|s| s.addr.is_real()).for_each(|s| {
                     judge(volume, s, &mut blocks);
                     claims.claim(s.addr);
@@ -83,17 +83,17 @@ impl Verdicts {
     fn settle(&mut self, volume: &Volume<'_>, tree: &Tree, placed: &[u32], twice: HashMap<u32, Claim>) {
         let mut best = twice;
         for &r in placed {
-            let Some((file, index)) = open(volume, tree, r) else { continue };
-            for n in std::iter::once(&file.node).chain(index.dnodes.values()) {
+            let Some(file) = open(volume, tree, r) else { continue };
+            for n in std::iter::once(&file.node).chain(file.dnodes.values()) {
                 // A node is where its footer says, so the slot that names its block is wrong.
                 if let Some(claim) = best.get_mut(&n.addr) {
                     *claim = Claim { proven: true, version: u32::MAX, owner: (n.nid, u16::MAX) };
                 }
             }
-            file.slots(volume, &index, |slots| {
+            file.slots(volume, |slots| {
                 for s in slots.iter().filter(|s| s.addr.is_real()) {
                     let Some(claim) = best.get_mut(&s.addr.0) else { continue };
-                    let node = index.dnodes.values().find(|n| n.nid == s.nid).unwrap_or(&file.node);
+                    let node = file.dnodes.values().find(|n| n.nid == s.nid).unwrap_or(&file.node);
                     let (proven, version) =
                         (proves(volume, s) == Some(true), volume.nodes.version(node.cp_ver));
                     if (proven, version) > (claim.proven, claim.version) || claim.owner == (0, 0) {
@@ -104,9 +104,9 @@ impl Verdicts {
         }
         self.owners = best.into_iter().map(|(addr, c)| (addr, c.owner)).collect();
         for &r in placed {
-            let Some((file, index)) = open(volume, tree, r) else { continue };
+            let Some(file) = open(volume, tree, r) else { continue };
             let mut foreign = 0;
-            file.slots(volume, &index, |slots| {
+            file.slots(volume, |slots| {
                 foreign += slots.iter().filter(|s| self.is_foreign(s)).count() as u64;
             });
             if let Some(b) = self.blocks.get_mut(&file.node.nid) {
@@ -163,11 +163,8 @@ impl Verdicts {
     }
 }
 
-pub(crate) fn open(volume: &Volume<'_>, tree: &Tree, record: u32) -> Option<(File, Index)> {
-    let r = tree.record(record)?;
-    let file = File::read(volume, &r.node)?;
-    let index = file.index(volume, &choose_live(volume, r.node.nid));
-    Some((file, index))
+pub(crate) fn open(volume: &Volume<'_>, tree: &Tree, record: u32) -> Option<Opened> {
+    Opened::live(volume, &tree.record(record)?.node)
 }
 
 fn judge(volume: &Volume<'_>, s: &Slot, blocks: &mut Blocks) {

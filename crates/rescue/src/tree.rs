@@ -1,6 +1,6 @@
 //! The tree of names: from the root down, then what no name leads to.
 use crate::dir;
-use crate::file::{File, choose_live};
+use crate::file::{File, Opened};
 use crate::record::{self, Record};
 use crate::volume::Volume;
 use segno_format::dentry::{FileType, LOST_FOUND};
@@ -162,9 +162,8 @@ impl Builder<'_, '_> {
         };
         let ino = r.node.nid;
         let (mut found, mut complete) = (Vec::new(), false);
-        if let Some(file) = File::read(self.volume, &r.node) {
-            let index = file.index(self.volume, &choose_live(self.volume, ino));
-            complete = dir::names(self.volume, &file, &index, &mut self.blocks, |n| found.push(n)) && !r.old;
+        if let Some(file) = Opened::live(self.volume, &r.node) {
+            complete = dir::names(self.volume, &file, &mut self.blocks, |n| found.push(n)) && !r.old;
         }
         if !complete {
             self.tree.incomplete.insert(record);

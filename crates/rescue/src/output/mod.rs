@@ -8,7 +8,7 @@ pub use place::{OutputOptions, Target};
 pub use sink::{Copied, Sink, Source};
 
 use crate::attrs;
-use crate::file::choose_live;
+use crate::file::{Opened, Slot};
 use crate::judge::{Class, Verdicts};
 use crate::tree::Tree;
 use crate::volume::Volume;
@@ -122,26 +122,16 @@ impl Plan<'_, '_> {
         }
         // Making something in a directory changes its times, and it may not be writable to its owner.
         for entry in dirs.into_iter().rev() {
-            if let Some((record, (file, index))) = self.open(entry) {
-                let choose = choose_live(self.volume, record);
-                let source = Source {
-                    volume: self.volume,
-                    file: &file,
-                    index: &index,
-                    choose: &choose,
-                    allowed: &|_| true,
-                    stop,
-                };
+            if let Some(file) = self.open(entry) {
+                let source = Source { volume: self.volume, file: &file, allowed: &|_| true, stop };
                 target.finish_dir(&self.components(entry), &source)?;
             }
         }
         Ok(())
     }
 
-    fn open(&self, entry: u32) -> Option<(u32, (crate::file::File, crate::file::Index))> {
-        let record = self.tree.entries.get(entry as usize)?.record?;
-        let ino = self.tree.record(record)?.node.nid;
-        Some((ino, judge::open(self.volume, self.tree, record)?))
+    fn open(&self, entry: u32) -> Option<Opened> {
+        judge::open(self.volume, self.tree, self.tree.entries.get(entry as usize)?.record?)
     }
 
     /// Names on the target; one that is no name there is replaced by the inode number.
@@ -186,22 +176,14 @@ impl Plan<'_, '_> {
         if let Some(first) = linked.get(&record.node.nid) {
             return target.link(&self.components(*first), &path).map(|()| Copied::default());
         }
-        let Some((ino, (file, index))) = self.open(entry) else {
+        let Some(file) = self.open(entry) else {
             return Ok(Copied { failed: Some("the inode cannot be read"), ..Copied::default() });
         };
-        let choose = choose_live(self.volume, ino);
-        let allowed = |s: &crate::file::Slot| !self.verdicts.is_foreign(s);
-        let source = Source {
-            volume: self.volume,
-            file: &file,
-            index: &index,
-            choose: &choose,
-            allowed: &allowed,
-            stop,
-        };
+        let allowed = |s: &Slot| !self.verdicts.is_foreign(s);
+        let source = Source { volume: self.volume, file: &file, allowed: &allowed, stop };
         let copied = target.copy(&path, &source)?;
         if record.links > 1 && copied.failed.is_none() && !copied.left_out {
-            linked.insert(ino, entry);
+            linked.insert(file.node.nid, entry);
         }
         Ok(copied)
     }

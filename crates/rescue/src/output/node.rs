@@ -10,9 +10,6 @@ use segno_host::{Attributes, Kind};
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Longest target of a symbolic link.
-const SYMLINK_MAX: usize = 4095;
-
 impl Target {
     /// Copies anything but a directory.
     pub(super) fn file(&mut self, path: &[Vec<u8>], source: &Source<'_>) -> Result<Copied, RescueError> {
@@ -64,17 +61,10 @@ impl Target {
     }
 
     fn symlink(&mut self, path: &[Vec<u8>], source: &Source<'_>) -> io::Result<Copied> {
-        let mut to = Vec::new();
-        source.content(&mut |offset, bytes| {
-            if offset == to.len() as u64 && to.len() <= SYMLINK_MAX {
-                to.extend_from_slice(bytes);
-            }
-            Ok(())
-        })?;
-        if to.is_empty() || to.len() > SYMLINK_MAX || to.contains(&0) {
-            let failed = Some("the target of the symbolic link is lost, damaged or encrypted");
-            return Ok(Copied { failed, ..Copied::default() });
-        }
+        let to = match source.target()? {
+            Ok(to) => to,
+            Err(failed) => return Ok(failed),
+        };
         self.tree.make_symlink(path, &to)?;
         self.tree.finish_node(path, (Kind::Symlink, 0, 0), &source.attributes(&[]))?;
         Ok(Copied::default())
@@ -116,7 +106,7 @@ impl Xattrs {
 impl Source<'_> {
     /// Reads the extended attributes.
     pub(super) fn xattrs(&self) -> Xattrs {
-        let (list, complete) = xattrs(self.volume, self.file, self.choose);
+        let (list, complete) = xattrs(self.volume, self.file);
         let encrypted = self.file.raw().advise().contains(Advise::ENCRYPT) || list.iter().any(is_context);
         let named = list.into_iter().filter_map(|a| Some((a.full_name()?, a.value)));
         Xattrs { list: named.collect(), complete, encrypted }

@@ -1,21 +1,20 @@
 //! What files are copied to: a directory, or a volume that the caller makes.
 use crate::RescueError;
 use crate::content::{self, Holes, Write};
-use crate::file::{Choose, File, Index, Slot};
+use crate::file::{Opened, Slot};
 use crate::volume::Volume;
 use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Longest target of a symbolic link.
+const SYMLINK_MAX: usize = 4095;
 
 /// A file of the volume, ready to be copied.
 pub struct Source<'s> {
     /// The volume.
     pub volume: &'s Volume<'s>,
-    /// The version of the inode.
-    pub file: &'s File,
-    /// Its nodes.
-    pub index: &'s Index,
-    /// Chooses further nodes.
-    pub choose: &'s Choose<'s>,
+    /// The version of the inode, and its nodes.
+    pub file: &'s Opened,
     /// Which blocks may be shown.
     pub allowed: &'s dyn Fn(&Slot) -> bool,
     /// Set to give up, also within a file.
@@ -29,7 +28,23 @@ impl Source<'_> {
             true => Err(ErrorKind::Interrupted.into()),
             false => write(offset, bytes),
         };
-        content::read(self.volume, self.file, self.index, self.allowed, write)
+        content::read(self.volume, self.file, self.allowed, write)
+    }
+
+    /// The target of a symbolic link, or why there is none.
+    pub fn target(&self) -> io::Result<Result<Vec<u8>, Copied>> {
+        let mut to = Vec::new();
+        self.content(&mut |offset, bytes| {
+            if offset == to.len() as u64 && to.len() <= SYMLINK_MAX {
+                to.extend_from_slice(bytes);
+            }
+            Ok(())
+        })?;
+        if to.is_empty() || to.len() > SYMLINK_MAX || to.contains(&0) {
+            let failed = Some("the target of the symbolic link is lost, damaged or encrypted");
+            return Ok(Err(Copied { failed, ..Copied::default() }));
+        }
+        Ok(Ok(to))
     }
 }
 

@@ -1,5 +1,5 @@
 //! Inodes that were deleted, by their last version on the device, with their paths.
-use crate::file::{File, Index};
+use crate::file::{File, Opened};
 use crate::scan::Candidate;
 use crate::tree::Tree;
 use crate::volume::{Checked, Volume};
@@ -13,15 +13,11 @@ const DEPTH: usize = 256;
 /// A deleted inode.
 pub struct Dead {
     /// Its last version.
-    pub file: File,
-    /// Its direct nodes.
-    pub index: Index,
+    pub file: Opened,
     /// Names from below the root.
     pub path: Vec<Vec<u8>>,
     /// Inode number of its directory.
     pub parent: u32,
-    /// Versions of nodes that can be its own: later than the first, up to the second.
-    lifetime: (u32, u32),
 }
 
 /// All deleted files; directories only as parts of their paths.
@@ -54,9 +50,8 @@ pub fn deleted(volume: &Volume<'_>, tree: &Tree) -> Vec<Dead> {
     for (file, lifetime, parent, name) in found {
         let mut path = path_of(tree, &live, &names, parent);
         path.push(name);
-        let mut dead = Dead { file, index: Index::default(), path, parent, lifetime };
-        dead.index = dead.file.index(volume, &dead.choose(volume));
-        out.push(dead);
+        let choose = choose(volume, file.node.ino, lifetime);
+        out.push(Dead { file: file.open(volume, &choose), path, parent });
     }
     out
 }
@@ -124,24 +119,25 @@ fn safe(name: Vec<u8>, number: u32) -> Vec<u8> {
     crate::output::safe_name(&name, number)
 }
 
-impl Dead {
-    /// Chooses its nodes.
-    pub fn choose<'d>(&self, volume: &'d Volume<'_>) -> impl Fn(Option<u32>, u32) -> Option<Candidate> + 'd {
-        let (ino, (after, until)) = (self.file.node.ino, self.lifetime);
-        move |nid, offset| {
-            let lived = |n: &&Candidate| {
-                let version = volume.nodes.version(n.cp_ver);
-                n.ino == ino && n.offset() == offset && version <= until && version >= after
-            };
-            match nid {
-                Some(nid) => volume.nodes.of(nid).find(lived).copied(),
-                None => {
-                    volume.nodes.owned(ino, offset).take_while(|n| n.offset() == offset).find(lived).copied()
-                }
-            }
+/// Chooses the nodes of an inode whose versions can be its own: later than the first, up to the second.
+fn choose<'d>(
+    volume: &'d Volume<'_>,
+    ino: u32,
+    (after, until): (u32, u32),
+) -> impl Fn(Option<u32>, u32) -> Option<Candidate> + 'd {
+    move |nid, offset| {
+        let lived = |n: &&Candidate| {
+            let version = volume.nodes.version(n.cp_ver);
+            n.ino == ino && n.offset() == offset && version <= until && version >= after
+        };
+        match nid {
+            Some(nid) => volume.nodes.of(nid).find(lived).copied(),
+            None => volume.nodes.owned(ino, offset).take_while(|n| n.offset() == offset).find(lived).copied(),
         }
     }
+}
 
+impl Dead {
     /// When its directory changed last, if that is live: by then it was gone.
     pub(super) fn parent_changed(&self, volume: &Volume<'_>, tree: &Tree) -> Option<u64> {
         let record = tree.record(tree.find(self.parent)?)?;

@@ -166,10 +166,8 @@ pub fn copy(
             target.make_dir(&dir)?;
         }
     }
-    let choose = dead.choose(volume);
     let allowed = |s: &Slot| proof.allows(volume, dead, s, unproven);
-    let source =
-        Source { volume, file: &dead.file, index: &dead.index, choose: &choose, allowed: &allowed, stop };
+    let source = Source { volume, file: &dead.file, allowed: &allowed, stop };
     (lost.item.path, lost.item.path_bytes) = text::field(&path.join(&b'/'));
     lost.item.add(&target.copy(&path, &source)?);
     Ok(())

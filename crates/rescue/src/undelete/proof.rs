@@ -80,7 +80,7 @@ impl Proof {
     /// Counts the blocks of a file.
     #[must_use]
     pub fn share(&self, volume: &Volume<'_>, dead: &Dead) -> Share {
-        let mut out = Share { nodes: dead.index.missing, ..Share::default() };
+        let mut out = Share { nodes: dead.file.missing, ..Share::default() };
         let end = dead.file.blocks();
         each_slot(volume, dead, |s, _| {
             if s.file_block >= end {
@@ -148,8 +148,8 @@ fn newest(volume: &Volume<'_>, dead: &Dead, nid: u32) -> bool {
 
 fn each_slot(volume: &Volume<'_>, dead: &Dead, mut each: impl FnMut(&Slot, &Candidate)) {
     let by_nid: std::collections::HashMap<u32, &Candidate> =
-        dead.index.dnodes.values().map(|n| (n.nid, n)).collect();
-    dead.file.slots(volume, &dead.index, |slots| {
+        dead.file.dnodes.values().map(|n| (n.nid, n)).collect();
+    dead.file.slots(volume, |slots| {
         for s in slots.iter().filter(|s| s.addr.is_real()) {
             each(s, by_nid.get(&s.nid).copied().unwrap_or(&dead.file.node));
         }

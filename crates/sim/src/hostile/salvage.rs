@@ -92,12 +92,10 @@ fn files(guard: &Arc<Guard>, blocks: u64, out: &mut Salvaged) -> Result<(), Stri
     records.sort_unstable();
     records.dedup();
     for record in records.into_iter().filter_map(|r| tree.record(r)) {
-        let Some(f) = file::File::read(&volume, &record.node) else { continue };
-        let choose = file::choose_live(&volume, record.node.nid);
-        let index = f.index(&volume, &choose);
-        let _any = attrs::xattrs(&volume, &f, &choose);
+        let Some(f) = file::Opened::live(&volume, &record.node) else { continue };
+        let _any = attrs::xattrs(&volume, &f);
         let allowed = |s: &file::Slot| !verdicts.is_foreign(s);
-        out.bytes += read(&volume, &f, &index, &allowed)?;
+        out.bytes += read(&volume, &f, &allowed)?;
     }
     // A block has one owner, so all files together are no larger than the device, but for what is decompressed or inline.
     let limit = blocks * 4096 * 8;
@@ -110,21 +108,16 @@ fn files(guard: &Arc<Guard>, blocks: u64, out: &mut Salvaged) -> Result<(), Stri
         out.deleted = dead.len();
         for d in &dead {
             let _lost = undelete::describe(&volume, &tree, d, &proof);
-            read(&volume, &d.file, &d.index, &|s| proof.allows(&volume, d, s, true))?;
+            read(&volume, &d.file, &|s| proof.allows(&volume, d, s, true))?;
         }
     }
     Ok(())
 }
 
-fn read(
-    volume: &Volume<'_>,
-    f: &file::File,
-    index: &file::Index,
-    allowed: &dyn Fn(&file::Slot) -> bool,
-) -> Result<u64, String> {
+fn read(volume: &Volume<'_>, f: &file::Opened, allowed: &dyn Fn(&file::Slot) -> bool) -> Result<u64, String> {
     let (mut bytes, size) = (0, f.raw().i_size.get());
     let mut behind = false;
-    let done = content::read(volume, f, index, allowed, &mut |offset, part| {
+    let done = content::read(volume, f, allowed, &mut |offset, part| {
         bytes += part.len() as u64;
         behind |= offset.saturating_add(part.len() as u64) > size;
         Ok(())
@@ -187,13 +180,12 @@ mod tests {
                     base.name,
                     e.name.escape_ascii()
                 );
-                let f = file::File::read(&volume, &record.node).unwrap();
+                let f = file::Opened::live(&volume, &record.node).unwrap();
                 if !f.raw().is_reg() {
                     continue;
                 }
-                let index = f.index(&volume, &file::choose_live(&volume, ino.0));
                 let mut theirs = vec![0; 4096];
-                content::read(&volume, &f, &index, &|_| true, &mut |offset, part| {
+                content::read(&volume, &f, &|_| true, &mut |offset, part| {
                     theirs.resize(part.len(), 0);
                     mounted.read(ino, offset, &mut theirs).unwrap();
                     assert!(theirs == part, "{}: {} at {offset}", base.name, e.name.escape_ascii());
