@@ -4,7 +4,7 @@ use crate::names::{Dir, Name, level_of, usual_level};
 use crate::state::State;
 use segno_format::dentry::{DentryShape, FileType, MAX_DEPTH, bucket_blocks, bucket_start, slots_for};
 use segno_format::inode::{Inline, RawInode};
-use segno_format::{BLOCK_SIZE, Block, BlockAddr, Nid};
+use segno_format::{Block, BlockAddr, Nid};
 use std::collections::BTreeMap;
 
 /// Writes a directory whose parent is given.
@@ -155,10 +155,9 @@ impl Blocks<'_, '_> {
         self.new.get_mut(&b).ok_or(RepairError::Invariant("a block of a directory that was added is there"))
     }
 
-    /// Keeps blocks that are as before, drops those without names, and gives the others to the state.
+    /// Keeps blocks that are as before, drops those without names, and gives the others to the state. The size follows with the counts.
     fn store(self) -> Result<()> {
         let Self { state, ino, old, new } = self;
-        let mut end = 0;
         for (&b, &addr) in &old {
             let used = new.get(&b).is_some_and(|n| !DentryShape::BLOCK.is_empty_but(&n.0, 0..0));
             if used {
@@ -166,7 +165,6 @@ impl Blocks<'_, '_> {
                 if state.data_block(ino, b, addr)?.0 != block.0 {
                     state.data.insert((ino, b), block);
                 }
-                end = b + 1;
             } else if let Some((nid, i)) = state.place_for(ino, b)? {
                 state.set_slot(ino, nid, i, BlockAddr::NULL)?;
                 state.data.remove(&(ino, b));
@@ -181,14 +179,7 @@ impl Blocks<'_, '_> {
             };
             state.set_slot(ino, nid, i, BlockAddr::NEW)?;
             state.data.insert((ino, b), block);
-            end = end.max(b + 1);
         }
-        let size = end * BLOCK_SIZE as u64;
-        state.inode(ino, |raw| {
-            if raw.i_size.get() < size || !raw.i_size.get().is_multiple_of(BLOCK_SIZE as u64) {
-                raw.i_size.set(size);
-            }
-        })?;
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod ahead;
 mod bitmap;
 mod census;
+mod journal;
 mod ledger;
 mod nat;
 mod orphan;

@@ -1,13 +1,20 @@
 //! The NAT: place and owner of every node, read from its blocks as entries are asked for.
 use crate::CheckError;
+use crate::evidence::journal::Journal;
 use crate::evidence::{Pack, Reader};
 use crate::report::{Kind, Sink};
 use segno_format::geometry::NAT_PER_BLOCK;
-use segno_format::nat::{NAT_JOURNAL_MAX, RawNatBlock, RawNatEntry, RawNatJournal, nat_index};
-use segno_format::{BlockAddr, Corrupt, Geometry, Nid, Structure};
+use segno_format::nat::{RawNatBlock, RawNatEntry, RawNatJournal, nat_index};
+use segno_format::{BlockAddr, Geometry, Nid, Structure};
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::sync::{Mutex, PoisonError};
+
+const JOURNAL: Journal = Journal {
+    kind: Kind::NatJournal,
+    structure: Structure::NatJournal,
+    out_of_range: "nid out of range",
+    second: "second entry for a nid",
+};
 
 /// A block and its number.
 type Kept = (u32, Box<RawNatBlock>);
@@ -37,7 +44,9 @@ impl<'a> Nat<'a> {
         let places: Vec<_> = (0..geo.nat_blocks()).map(|b| geo.nat_addr(b, pack.nat_copy(b))).collect();
         let mut kept = Vec::new();
         kept.resize_with(places.len().min(most), || None);
-        let journal = journaled(geo, journal, pack, sink);
+        let entries = journal.entries.iter().map(|e| (e.nid.get(), e.entry));
+        let nids = Nid::ROOT.0..geo.max_nid();
+        let journal = JOURNAL.entries(entries, journal.count.get(), &nids, pack, sink).into_iter().collect();
         Self { reader, places, journal, kept: Mutex::new(kept), failed: Mutex::new(None) }
     }
 
@@ -107,37 +116,4 @@ impl<'a> Nat<'a> {
 
 fn is_in_use(nid: Nid, entry: &RawNatEntry) -> bool {
     nid.0 >= Nid::ROOT.0 && entry.addr() != BlockAddr::NULL
-}
-
-/// The entries of the journal, by nid.
-fn journaled(
-    geo: &Geometry,
-    journal: &RawNatJournal,
-    pack: &Pack,
-    sink: &mut Sink,
-) -> BTreeMap<u32, RawNatEntry> {
-    let mut entries = BTreeMap::new();
-    let count = usize::from(journal.count.get());
-    let bad = |why, found: u64, expected: u64| {
-        let at = pack.addr(pack.cp().cp_pack_start_sum.get());
-        Corrupt::block(Structure::NatJournal, at, why, found, expected)
-    };
-    if count > NAT_JOURNAL_MAX {
-        sink.add(Kind::NatJournal, bad("number of entries", count as u64, NAT_JOURNAL_MAX as u64));
-        return entries;
-    }
-    for e in journal.entries.iter().take(count) {
-        let nid = Nid(e.nid.get());
-        if nid.0 < Nid::ROOT.0 || nid.0 >= geo.max_nid() {
-            sink.add(Kind::NatJournal, bad("nid out of range", nid.0.into(), geo.max_nid().into()));
-            continue;
-        }
-        match entries.entry(nid.0) {
-            Entry::Occupied(_) => sink.add(Kind::NatJournal, bad("second entry for a nid", nid.0.into(), 0)),
-            Entry::Vacant(place) => {
-                place.insert(e.entry);
-            }
-        }
-    }
-    entries
 }

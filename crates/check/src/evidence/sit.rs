@@ -1,11 +1,19 @@
 //! The SIT: valid blocks and type of every segment.
 use crate::CheckError;
+use crate::evidence::journal::Journal;
 use crate::evidence::{Pack, Reader};
 use crate::report::{Kind, Sink};
 use segno_format::bits::{msb, popcount};
 use segno_format::geometry::SIT_PER_BLOCK;
-use segno_format::sit::{LogType, RawSitBlock, RawSitEntry, RawSitJournal, SIT_JOURNAL_MAX, SIT_MAP_BYTES};
-use segno_format::{Corrupt, Geometry, SegNo, Structure};
+use segno_format::sit::{LogType, RawSitBlock, RawSitEntry, RawSitJournal, SIT_MAP_BYTES};
+use segno_format::{Geometry, SegNo, Structure};
+
+const JOURNAL: Journal = Journal {
+    kind: Kind::SitJournal,
+    structure: Structure::SitJournal,
+    out_of_range: "segment out of range",
+    second: "second entry for a segment",
+};
 
 /// Marks a type that is not one.
 const BAD_TYPE: u8 = u8::MAX;
@@ -43,37 +51,12 @@ impl Sit {
                 sit.put(SegNo(seg), entry, sink);
             }
         })?;
-        sit.apply(journal, pack, sink);
+        let entries = journal.entries.iter().map(|e| (e.segno.get(), &e.entry));
+        let segments = 0..geo.segment_count_main;
+        for (seg, entry) in JOURNAL.entries(entries, journal.count.get(), &segments, pack, sink) {
+            sit.put(SegNo(seg), entry, sink);
+        }
         Ok(sit)
-    }
-
-    fn apply(&mut self, journal: &RawSitJournal, pack: &Pack, sink: &mut Sink) {
-        let count = usize::from(journal.count.get());
-        let bad = |why, found: u64, expected: u64| {
-            Corrupt::block(
-                Structure::SitJournal,
-                pack.addr(pack.cp().cp_pack_start_sum.get()),
-                why,
-                found,
-                expected,
-            )
-        };
-        if count > SIT_JOURNAL_MAX {
-            sink.add(Kind::SitJournal, bad("number of entries", count as u64, SIT_JOURNAL_MAX as u64));
-            return;
-        }
-        let mut seen = Vec::new();
-        for e in journal.entries.iter().take(count) {
-            let seg = e.segno.get();
-            if seg as usize >= self.counts.len() {
-                sink.add(Kind::SitJournal, bad("segment out of range", seg.into(), self.counts.len() as u64));
-            } else if seen.contains(&seg) {
-                sink.add(Kind::SitJournal, bad("second entry for a segment", seg.into(), 0));
-            } else {
-                self.put(SegNo(seg), &e.entry, sink);
-                seen.push(seg);
-            }
-        }
     }
 
     fn put(&mut self, seg: SegNo, entry: &RawSitEntry, sink: &mut Sink) {

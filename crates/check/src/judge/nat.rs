@@ -1,9 +1,9 @@
 //! The entries of the NAT against the SIT and each other.
 use crate::CheckError;
 use crate::evidence::{Bitmap, Nat, Volume};
-use crate::report::{Kind, Sink};
+use crate::report::{Kind, Rules, Sink};
 use segno_format::nat::RawNatEntry;
-use segno_format::{BlockAddr, Corrupt, Nid, Structure};
+use segno_format::{BlockAddr, Nid, Structure, Unit};
 
 /// What mkfs stores for the two virtual inodes, which have no block.
 const DUMMY_ADDR: u32 = 1;
@@ -22,22 +22,19 @@ pub(crate) fn check_places(volume: &Volume<'_>, sink: &mut Sink) -> Result<Bitma
 /// Checks the entries of nids that have no block.
 pub(crate) fn check_virtual(nat: &Nat<'_>, sink: &mut Sink) {
     let expected = [BlockAddr::NULL, BlockAddr(DUMMY_ADDR), BlockAddr(DUMMY_ADDR)];
-    for (nid, expected) in (0..).zip(expected) {
-        let found = nat.entry(Nid(nid)).addr();
-        if found != expected {
-            let why = "address of a nid without a block";
-            let e = Corrupt::nid(Structure::NatBlock, nid, why, found.0.into(), expected.0.into());
-            sink.add(Kind::NatEntry, e);
-        }
+    for (nid, expected) in (0u32..).zip(expected) {
+        let mut rules = Rules::new(Kind::NatEntry, Structure::NatBlock, Unit::Nid, nid);
+        rules.equal("address of a nid without a block", nat.entry(Nid(nid)).addr().0, expected.0);
+        sink.add_broken(None, rules);
     }
 }
 
 fn check_owner(volume: &Volume<'_>, nid: Nid, entry: &RawNatEntry, sink: &mut Sink) {
     let owner = entry.owner();
-    if volume.nat.get(owner).is_none_or(|e| e.owner() != owner) {
-        let why = "owner is not an inode in use";
-        sink.add(Kind::NatEntry, Corrupt::nid(Structure::NatBlock, nid.0, why, owner.0.into(), nid.0.into()));
-    }
+    let is_inode = volume.nat.get(owner).is_some_and(|e| e.owner() == owner);
+    let mut rules = Rules::new(Kind::NatEntry, Structure::NatBlock, Unit::Nid, nid.0);
+    rules.require(is_inode, "owner is not an inode in use", owner.0, nid.0);
+    sink.add_broken(None, rules);
 }
 
 /// A node has a valid block of its own; the blocks of those before are in `places`.
@@ -48,16 +45,15 @@ pub(crate) fn check_place(
     places: &mut Bitmap,
     sink: &mut Sink,
 ) {
-    let (addr, ino) = (entry.addr(), entry.owner().0);
-    let bad = |why, found: u64, expected: u64| Corrupt::nid(Structure::NatBlock, nid.0, why, found, expected);
-    let Some((seg, off)) = volume.geo.seg_of(addr) else {
-        let e = bad("address outside the main area", addr.0.into(), volume.geo.main_blkaddr.into());
-        sink.add_for(ino, Kind::NatEntry, e);
-        return;
-    };
-    if !places.insert((addr.0 - volume.geo.main_blkaddr).into()) {
-        sink.add_for(ino, Kind::NatDuplicate, bad("another nid has the same block", addr.0.into(), 0));
-    } else if !volume.sit.is_valid(seg, off) {
-        sink.add_for(ino, Kind::BlockFree, bad("block is free in the SIT", addr.0.into(), 1));
+    let (addr, geo) = (entry.addr(), &volume.geo);
+    let mut rules = Rules::new(Kind::NatEntry, Structure::NatBlock, Unit::Nid, nid.0);
+    if let Some((seg, off)) = geo.seg_of(addr) {
+        let new = places.insert((addr.0 - geo.main_blkaddr).into());
+        rules.of(Kind::NatDuplicate).require(new, "another nid has the same block", addr.0, 0u64);
+        let valid = !new || volume.sit.is_valid(seg, off);
+        rules.of(Kind::BlockFree).require(valid, "block is free in the SIT", addr.0, 1u64);
+    } else {
+        rules.require(false, "address outside the main area", addr.0, geo.main_blkaddr);
     }
+    sink.add_broken(Some(entry.owner().0), rules);
 }

@@ -5,7 +5,7 @@ use crate::report::{Kind, Rules, Sink};
 use segno_format::bits::lsb;
 use segno_format::checkpoint::{CpFlags, nat_bits_blocks, nat_bits_cookie};
 use segno_format::geometry::NAT_PER_BLOCK;
-use segno_format::{BLOCKS_PER_SEG, Corrupt, Structure, Unit};
+use segno_format::{BLOCKS_PER_SEG, Structure, Unit};
 
 const COOKIE_BYTES: usize = 8;
 
@@ -22,16 +22,12 @@ pub(crate) fn check(volume: &Volume<'_>, stored_in_use: &[u16], sink: &mut Sink)
     if cookie != nat_bits_cookie(pack.cp().checkpoint_ver.get(), pack.crc) {
         return Ok(());
     }
-    if pack.blocks.len() as u64 + u64::from(blocks) > u64::from(BLOCKS_PER_SEG) {
-        let why = "pack runs into its nat_bits";
-        let e = Corrupt::block(
-            Structure::Checkpoint,
-            start.0.into(),
-            why,
-            pack.blocks.len() as u64,
-            blocks.into(),
-        );
-        sink.add(Kind::NatBits, e);
+    let mut rules = Rules::new(Kind::NatBits, Structure::Checkpoint, Unit::Block, start.0);
+    let len = pack.blocks.len() as u64;
+    let fits = len + u64::from(blocks) <= BLOCKS_PER_SEG.into();
+    rules.require(fits, "pack runs into its nat_bits", len, blocks);
+    sink.add_broken(None, rules);
+    if !fits {
         return Ok(());
     }
     let half = geo.nat_blocks() as usize / 8;

@@ -1,8 +1,8 @@
 //! The superblock copies against the format, the device and each other.
 use crate::CheckError;
-use crate::report::{Kind, Sink};
+use crate::report::{Kind, Rules, Sink};
 use segno_format::superblock::{RawSuperblock, Superblock};
-use segno_format::{Corrupt, Features, Structure};
+use segno_format::{Corrupt, Features, Structure, Unit};
 
 /// The only encoding there is.
 const ENCODING_UTF8_12_1: u16 = 1;
@@ -30,9 +30,7 @@ pub(crate) fn in_force(
     if !is_contradicted {
         sb.check_support()?;
     }
-    check_encoding(&sb, sink);
-    check_records(&sb, sink);
-    Ok(check_size(blocks, &sb, sink).then_some(sb))
+    Ok(check_fields(blocks, &sb, sink).then_some(sb))
 }
 
 /// Whether both describe one volume.
@@ -51,35 +49,19 @@ fn is_same(first: &Superblock, second: &Superblock, sink: &mut Sink) -> bool {
     same_volume
 }
 
-fn check_encoding(sb: &Superblock, sink: &mut Sink) {
+/// What a parsed superblock should say; whether the device, which has so many blocks, is large enough.
+fn check_fields(have: u64, sb: &Superblock, sink: &mut Sink) -> bool {
+    let mut rules = Rules::new(Kind::Superblock, Structure::Superblock, Unit::Block, 0u64);
     let encoding = sb.raw.s_encoding.get();
-    if sb.features.contains(Features::CASEFOLD) && encoding != ENCODING_UTF8_12_1 {
-        let why = "s_encoding of a volume with casefold";
-        let (found, expected) = (encoding.into(), ENCODING_UTF8_12_1.into());
-        sink.add(Kind::Superblock, Corrupt::block(Structure::Superblock, 0, why, found, expected));
-    }
-}
-
-fn check_records(sb: &Superblock, sink: &mut Sink) {
+    let known = !sb.features.contains(Features::CASEFOLD) || encoding == ENCODING_UTF8_12_1;
+    rules.require(known, "s_encoding of a volume with casefold", encoding, ENCODING_UTF8_12_1);
     // Reason 0 is a shutdown that somebody asked for.
     let stops = sb.raw.s_stop_reason.iter().skip(1).filter(|&&n| n != 0).count();
-    if stops != 0 {
-        let e =
-            Corrupt::block(Structure::Superblock, 0, "reasons the file system stopped for", stops as u64, 0);
-        sink.add(Kind::ErrorRecord, e);
-    }
-    let errors = segno_format::bits::popcount(&sb.raw.s_errors);
-    if errors != 0 {
-        let e = Corrupt::block(Structure::Superblock, 0, "kinds of corruption seen", errors.into(), 0);
-        sink.add(Kind::ErrorRecord, e);
-    }
-}
-
-fn check_size(have: u64, sb: &Superblock, sink: &mut Sink) -> bool {
-    let need = u64::from(sb.geo.main_end());
-    if have < need {
-        let e = Corrupt::block(Structure::Superblock, 0, "blocks on the device", have, need);
-        sink.add(Kind::DeviceTooSmall, e);
-    }
-    have >= need
+    rules.of(Kind::ErrorRecord).equal("reasons the file system stopped for", stops as u64, 0u64);
+    rules.equal("kinds of corruption seen", segno_format::bits::popcount(&sb.raw.s_errors), 0u64);
+    let need = sb.geo.main_end();
+    let fits = have >= need.into();
+    rules.of(Kind::DeviceTooSmall).require(fits, "blocks on the device", have, need);
+    sink.add_broken(None, rules);
+    fits
 }

@@ -85,17 +85,10 @@ impl Plan<'_, '_> {
         let record = self.tree.entries.get(entry as usize).and_then(|e| e.record);
         let record = record.and_then(|r| self.tree.record(r));
         let (class, reasons) = self.verdicts.class(self.tree, entry);
-        let (path, path_bytes) = text::field(&self.tree.path(entry));
-        Item {
-            path,
-            path_bytes,
-            ino: record.map_or(0, |r| r.node.nid),
-            kind: record.map_or("directory", |r| r.kind.name()),
-            size: record.map_or(0, |r| r.size),
-            class,
-            reasons: reasons.into_iter().map(str::to_owned).collect(),
-            failed: None,
-        }
+        let kind = record.map_or("directory", |r| r.kind.name());
+        let reasons = reasons.into_iter().map(str::to_owned).collect();
+        let (ino, size) = record.map_or((0, 0), |r| (r.node.nid, r.size));
+        Item::new(&self.tree.path(entry), ino, kind, size, class, reasons)
     }
 
     /// Copies all entries that match. `each` is called for every one, after it was tried.
@@ -190,6 +183,18 @@ impl Plan<'_, '_> {
 }
 
 impl Item {
+    pub(crate) fn new(
+        path: &[u8],
+        ino: u32,
+        kind: &'static str,
+        size: u64,
+        class: Class,
+        reasons: Vec<String>,
+    ) -> Self {
+        let (path, path_bytes) = text::field(path);
+        Self { path, path_bytes, ino, kind, size, class, reasons, failed: None }
+    }
+
     /// The path for people, on one line.
     #[must_use]
     pub fn shown(&self) -> String {

@@ -94,19 +94,10 @@ pub fn describe(volume: &Volume<'_>, tree: &Tree, dead: &Dead, proof: &Proof) ->
         }
     }
     let class = if reasons.is_empty() { Class::A } else { Class::C };
-    let (path, path_bytes) = text::field(&dead.path.join(&b'/'));
-    let kind = FileType::of_mode(raw.i_mode.get());
+    let kind = FileType::of_mode(raw.i_mode.get()).name();
+    let path = dead.path.join(&b'/');
     Lost {
-        item: Item {
-            path,
-            path_bytes,
-            ino: dead.file.node.ino,
-            kind: kind.name(),
-            size: raw.i_size.get(),
-            class,
-            reasons,
-            failed: None,
-        },
+        item: Item::new(&path, dead.file.node.ino, kind, raw.i_size.get(), class, reasons),
         changed: raw.i_ctime.get(),
         deleted_by: dead.parent_changed(volume, tree),
         blocks,

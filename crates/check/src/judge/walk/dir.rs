@@ -3,10 +3,10 @@ use super::file::File;
 use super::{PendingDir, Via, Walk};
 use crate::CheckError;
 use crate::evidence::ahead;
-use crate::report::Kind;
+use crate::report::{Kind, Rules};
 use segno_format::dentry::{DentryShape, FileType, LOST_FOUND};
 use segno_format::inode::{Advise, Inline, InodeFlags, RawInode};
-use segno_format::{Block, BlockAddr, Corrupt, Ino, Nid, Structure};
+use segno_format::{Block, BlockAddr, Ino, Nid, Structure, Unit};
 use std::collections::HashSet;
 use std::panic::resume_unwind;
 use std::thread;
@@ -182,21 +182,15 @@ impl Walk<'_, '_> {
     }
 
     fn finish(&mut self, dir: &Dir, raw: &RawInode) {
+        let mut rules = Rules::new(Kind::DentryDots, Structure::DentryBlock, Unit::Nid, dir.ino);
+        // Old inodes may ask for both to be made up.
+        let made_up = raw.inline().contains(Inline::DOTS);
         for (found, why) in dir.dots.into_iter().zip(["entry . is missing", "entry .. is missing"]) {
-            // Old inodes may ask for both to be made up.
-            if !found && !raw.inline().contains(Inline::DOTS) {
-                self.report(
-                    dir.ino,
-                    Kind::DentryDots,
-                    Corrupt::nid(Structure::DentryBlock, dir.ino, why, 0, 1),
-                );
-            }
+            rules.require(found || made_up, why, 0u64, 1u64);
         }
-        let (links, expected) = (raw.i_links.get(), dir.subdirs.saturating_add(2));
-        if links != expected {
-            let why = "i_links of a directory";
-            let e = Corrupt::nid(Structure::Inode, dir.ino, why, links.into(), expected.into());
-            self.report(dir.ino, Kind::InodeLinks, e);
-        }
+        self.report_broken(dir.ino, rules);
+        let mut rules = Rules::new(Kind::InodeLinks, Structure::Inode, Unit::Nid, dir.ino);
+        rules.equal("i_links of a directory", raw.i_links.get(), dir.subdirs.saturating_add(2));
+        self.report_broken(dir.ino, rules);
     }
 }

@@ -4,7 +4,7 @@ use super::dir::{Child, Dir, Place};
 use crate::report::{Kind, Rules};
 use segno_codec::{CasefoldError, casefold, casefolded_name_hash};
 use segno_format::dentry::{DentryShape, Entry, FileType, bucket_blocks, buckets, slots_for};
-use segno_format::{Corrupt, Nid, Structure, Unit, name_hash};
+use segno_format::{Nid, Structure, Unit, name_hash};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 impl Walk<'_, '_> {
@@ -16,129 +16,99 @@ impl Walk<'_, '_> {
         area: &[u8],
         place: Place,
     ) -> Vec<Child> {
+        let keeps_names = self.names.is_some();
         let mut children = Vec::new();
+        let mut rules = Rules::new(Kind::Dentry, Structure::DentryBlock, Unit::Block, place.addr.0);
         let (mut pos, mut covered) = (0, 0);
-        loop {
+        let whole = loop {
             let entry = match shape.next(area, pos, place.addr.0.into()) {
                 Ok(Some(entry)) => entry,
-                Ok(None) => break,
+                Ok(None) => break true,
                 Err(e) => {
-                    self.report(dir.ino, Kind::Dentry, e);
-                    return children;
+                    rules.of(Kind::Dentry).add(e);
+                    break false;
                 }
             };
             pos = entry.next();
             covered += slots_for(entry.name.len());
-            if (entry.slot..pos).any(|i| !shape.in_use(area, i)) {
-                self.entry_problem(dir, place, Kind::Dentry, "slot of a name is marked free", 0, 1);
-            }
+            let used = (entry.slot..pos).all(|i| shape.in_use(area, i));
+            rules.of(Kind::Dentry).require(used, "slot of a name is marked free", 0u64, 1u64);
             if entry.name == b"." || entry.name == b".." {
-                self.judge_dots(dir, place, &entry);
-            } else if let Some(child) = self.judge_entry(dir, place, &entry) {
-                children.push(child);
+                judge_dots(&mut rules, dir, place, &entry);
+            } else {
+                judge_entry(&mut rules, dir, place, &entry);
+                let name = if keeps_names { entry.name.into() } else { Box::default() };
+                children.push(Child { ino: entry.ino, file_type: entry.file_type, name });
             }
-        }
+        };
         let used = (0..shape.slots).filter(|&i| shape.in_use(area, i)).count() as u64;
-        if used > covered.into() {
-            let why = "slots in use that belong to no entry";
-            let at = place.addr.0.into();
-            let e = Corrupt::block(Structure::DentryBlock, at, why, used, covered.into());
-            self.report(dir.ino, Kind::Dentry, e);
-        }
+        let fits = !whole || used <= covered.into();
+        rules.of(Kind::Dentry).require(fits, "slots in use that belong to no entry", used, covered);
+        self.report_broken(dir.ino, rules);
         children
     }
+}
 
-    fn entry_problem(
-        &mut self,
-        dir: &Dir,
-        place: Place,
-        kind: Kind,
-        why: &'static str,
-        found: u64,
-        expected: u64,
-    ) {
-        let e = Corrupt::block(Structure::DentryBlock, place.addr.0.into(), why, found, expected);
-        self.report(dir.ino, kind, e);
-    }
-
-    fn judge_dots(&mut self, dir: &mut Dir, place: Place, entry: &Entry<'_>) {
-        let which = entry.name.len() - 1;
-        if let Some(seen) = dir.dots.get_mut(which) {
-            if *seen {
-                self.entry_problem(dir, place, Kind::DentryDuplicate, "second . or ..", 2, 1);
-                return;
-            }
-            *seen = true;
-        }
-        let mut rules = Rules::new(Kind::DentryDots, Structure::DentryBlock, Unit::Block, place.addr.0);
-        rules.equal("block of . or ..", place.b, 0u64);
-        rules.equal("slot of . or ..", entry.slot, which as u64);
-        rules.equal("hash of . or ..", entry.hash, 0u64);
-        rules.equal("type of . or ..", entry.file_type, FileType::Directory as u8);
-        let expected = if which == 0 { dir.ino } else { dir.parent };
-        // mkfs.f2fs versions differ in what `..` of lost+found says, and nobody reads it.
-        let loose = which == 1 && dir.is_lost_found && dir.parent == Nid::ROOT.0 && entry.ino.0 == dir.ino;
-        rules.require(entry.ino.0 == expected || loose, "inode of . or ..", entry.ino.0, expected);
-        self.report_broken(dir.ino, rules);
-    }
-
-    fn judge_entry(&mut self, dir: &mut Dir, place: Place, entry: &Entry<'_>) -> Option<Child> {
-        if !dir.encrypted && entry.name.iter().any(|&b| b == 0 || b == b'/') {
-            let len = entry.name.len() as u64;
-            self.entry_problem(dir, place, Kind::DentryName, "NUL or slash in a name", len, 0);
-        }
-        self.judge_hash(dir, place, entry);
-        if !dir.inline {
-            self.judge_bucket(dir, place, entry);
-        }
-        if !dir.names.insert(identity(dir, entry.name)) {
-            let len = entry.name.len() as u64;
-            self.entry_problem(dir, place, Kind::DentryDuplicate, "name appears twice, of length", len, 0);
-        }
-        let known = FileType::from_disk(entry.file_type).is_some_and(|t| t != FileType::Unknown);
-        if !known {
-            let found = entry.file_type.into();
-            self.entry_problem(dir, place, Kind::DentryType, "file type of an entry", found, 1);
-        }
-        let name = if self.names.is_some() { entry.name.into() } else { Box::default() };
-        Some(Child { ino: entry.ino, file_type: entry.file_type, name })
-    }
-
-    fn judge_hash(&mut self, dir: &Dir, place: Place, entry: &Entry<'_>) {
-        let hash = match (dir.casefold, dir.encrypted) {
-            (false, _) => name_hash(entry.name),
-            (true, false) => casefolded_name_hash(entry.name),
-            // That hash needs the key.
-            (true, true) => return,
-        };
-        let debatable = dir.casefold && is_debatable(entry.name);
-        let kind = if debatable { Kind::FoldedHash } else { Kind::DentryHash };
-        if hash != entry.hash {
-            self.entry_problem(dir, place, kind, "hash of a name", entry.hash.into(), hash.into());
+fn judge_dots(rules: &mut Rules, dir: &mut Dir, place: Place, entry: &Entry<'_>) {
+    let which = entry.name.len() - 1;
+    if let Some(seen) = dir.dots.get_mut(which) {
+        let first = !std::mem::replace(seen, true);
+        if !rules.of(Kind::DentryDuplicate).require(first, "second . or ..", 2u64, 1u64) {
+            return;
         }
     }
+    let rules = rules.of(Kind::DentryDots);
+    rules.equal("block of . or ..", place.b, 0u64);
+    rules.equal("slot of . or ..", entry.slot, which as u64);
+    rules.equal("hash of . or ..", entry.hash, 0u64);
+    rules.equal("type of . or ..", entry.file_type, FileType::Directory as u8);
+    let expected = if which == 0 { dir.ino } else { dir.parent };
+    // mkfs.f2fs versions differ in what `..` of lost+found says, and nobody reads it.
+    let loose = which == 1 && dir.is_lost_found && dir.parent == Nid::ROOT.0 && entry.ino.0 == dir.ino;
+    rules.require(entry.ino.0 == expected || loose, "inode of . or ..", entry.ino.0, expected);
+}
 
-    /// Lookup only reads the buckets of the hash at the levels in use.
-    fn judge_bucket(&mut self, dir: &Dir, place: Place, entry: &Entry<'_>) {
-        let (mut level, mut first) = (0, 0);
-        loop {
-            let len = buckets(level, dir.dir_level) * bucket_blocks(level);
-            if place.b < first + len {
-                break;
-            }
-            first += len;
-            level += 1;
-        }
-        if level >= dir.depth {
-            let why = "level of an entry against i_current_depth";
-            self.entry_problem(dir, place, Kind::DentryPlace, why, level.into(), dir.depth.into());
-        }
-        let found = (place.b - first) / bucket_blocks(level);
-        let expected = u64::from(entry.hash) % buckets(level, dir.dir_level);
-        if found != expected {
-            self.entry_problem(dir, place, Kind::DentryPlace, "bucket of an entry", found, expected);
-        }
+fn judge_entry(rules: &mut Rules, dir: &mut Dir, place: Place, entry: &Entry<'_>) {
+    let len = entry.name.len() as u64;
+    let plain = dir.encrypted || !entry.name.iter().any(|&b| b == 0 || b == b'/');
+    rules.of(Kind::DentryName).require(plain, "NUL or slash in a name", len, 0u64);
+    judge_hash(rules, dir, entry);
+    if !dir.inline {
+        judge_bucket(rules.of(Kind::DentryPlace), dir, place, entry);
     }
+    let new = dir.names.insert(identity(dir, entry.name));
+    rules.of(Kind::DentryDuplicate).require(new, "name appears twice, of length", len, 0u64);
+    let known = FileType::from_disk(entry.file_type).is_some_and(|t| t != FileType::Unknown);
+    rules.of(Kind::DentryType).require(known, "file type of an entry", entry.file_type, 1u64);
+}
+
+fn judge_hash(rules: &mut Rules, dir: &Dir, entry: &Entry<'_>) {
+    let hash = match (dir.casefold, dir.encrypted) {
+        (false, _) => name_hash(entry.name),
+        (true, false) => casefolded_name_hash(entry.name),
+        // That hash needs the key.
+        (true, true) => return,
+    };
+    let debatable = dir.casefold && is_debatable(entry.name);
+    let kind = if debatable { Kind::FoldedHash } else { Kind::DentryHash };
+    rules.of(kind).equal("hash of a name", entry.hash, hash);
+}
+
+/// Lookup only reads the buckets of the hash at the levels in use.
+fn judge_bucket(rules: &mut Rules, dir: &Dir, place: Place, entry: &Entry<'_>) {
+    let (mut level, mut first) = (0, 0);
+    loop {
+        let len = buckets(level, dir.dir_level) * bucket_blocks(level);
+        if place.b < first + len {
+            break;
+        }
+        first += len;
+        level += 1;
+    }
+    rules.require(level < dir.depth, "level of an entry against i_current_depth", level, dir.depth);
+    let found = (place.b - first) / bucket_blocks(level);
+    let expected = u64::from(entry.hash) % buckets(level, dir.dir_level);
+    rules.equal("bucket of an entry", found, expected);
 }
 
 /// Whether kernels disagree about the folded form of a name: it has characters that some of them ignore. They search the whole

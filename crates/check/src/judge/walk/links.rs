@@ -1,10 +1,10 @@
 //! Names of files against their link counts.
 use super::{Via, Walk};
 use crate::CheckError;
-use crate::report::{Kind, Sink};
+use crate::report::{Kind, Rules, Sink};
 use segno_format::dentry::FileType;
 use segno_format::inode::RawInode;
-use segno_format::{Corrupt, Nid, Structure};
+use segno_format::{Corrupt, Nid, Structure, Unit};
 use std::collections::HashMap;
 
 struct Names {
@@ -52,16 +52,9 @@ impl Walk<'_, '_> {
         }
         let Some(names) = self.links.files.get_mut(&ino) else { return Ok(()) };
         names.found = names.found.saturating_add(1);
-        if names.file_type != file_type {
-            let e = Corrupt::nid(
-                Structure::DentryBlock,
-                ino,
-                "type in a directory entry",
-                file_type.into(),
-                names.file_type.into(),
-            );
-            self.report(parent, Kind::DentryType, e);
-        }
+        let mut rules = Rules::new(Kind::DentryType, Structure::DentryBlock, Unit::Nid, ino);
+        rules.equal("type in a directory entry", file_type, names.file_type);
+        self.report_broken(parent, rules);
         Ok(())
     }
 

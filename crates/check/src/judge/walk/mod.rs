@@ -37,7 +37,7 @@ use links::Links;
 use names::Names;
 use segno_format::dentry::FileType;
 use segno_format::inode::RawInode;
-use segno_format::{Corrupt, Nid, Structure};
+use segno_format::{Corrupt, Nid, Structure, Unit};
 
 /// What the walk has reached.
 pub(crate) struct Found {
@@ -208,13 +208,12 @@ impl Walk<'_, '_> {
             names.leave();
         }
         for &ino in &self.volume.orphans {
-            if self.volume.nat.get(Nid(ino)).is_none() {
-                let e = Corrupt::nid(Structure::OrphanBlock, ino, "listed inode does not exist", 0, 1);
-                self.sink.add(Kind::Orphan, e);
-            } else if self.found.nids.contains(ino.into()) {
-                let e = Corrupt::nid(Structure::OrphanBlock, ino, "listed inode is in use", 1, 0);
-                self.sink.add(Kind::Orphan, e);
-            } else {
+            let mut rules = Rules::new(Kind::Orphan, Structure::OrphanBlock, Unit::Nid, ino);
+            let exists = self.volume.nat.get(Nid(ino)).is_some();
+            let new = rules.equal("listed inode does not exist", exists, true)
+                && rules.equal("listed inode is in use", self.found.nids.contains(ino.into()), false);
+            self.sink.add_broken(None, rules);
+            if new {
                 self.open(ino, Via::Orphan)?;
             }
         }

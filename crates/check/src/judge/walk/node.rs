@@ -48,20 +48,19 @@ impl Walk<'_, '_> {
         if !self.volume.geo.in_main(entry.addr()) {
             return Ok(None);
         }
-        let bad = |why, found: u32, expected: u32| {
-            Corrupt::nid(Structure::NodeFooter, nid.0, why, found.into(), expected.into())
-        };
-        if entry.owner().0 != ino {
-            self.report(ino, Kind::NodeFooter, bad("owner in the NAT", entry.owner().0, ino));
-        }
+        let mut rules = Rules::new(Kind::NodeFooter, Structure::NodeFooter, Unit::Nid, nid.0);
+        rules.equal("owner in the NAT", entry.owner().0, ino);
         let block = self.nodes.block(entry.addr())?;
         let footer = block.view::<RawNode>().footer;
-        if let Err(e) = footer.check(nid, Nid(ino)) {
-            self.report(ino, Kind::NodeFooter, e);
-            return Ok(None);
-        }
-        if footer.node_offset() != offset {
-            self.report(ino, Kind::NodeFooter, bad("node offset", footer.node_offset(), offset));
+        let right = match footer.check(nid, Nid(ino)) {
+            Ok(()) => rules.equal("node offset", footer.node_offset(), offset),
+            Err(e) => {
+                rules.add(e);
+                false
+            }
+        };
+        self.report_broken(ino, rules);
+        if !right {
             return Ok(None);
         }
         let valid = |(seg, off)| self.volume.sit.is_valid(seg, off);
