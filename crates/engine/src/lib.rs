@@ -29,6 +29,7 @@ mod recovery;
 mod room;
 mod space;
 mod sync;
+mod times;
 mod transaction;
 mod volume;
 mod writeback;

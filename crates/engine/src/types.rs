@@ -1,15 +1,7 @@
 //! Plain types of the engine's interface.
 use segno_format::inode::InodeFlags;
 use segno_format::{Ino, dentry::FileType};
-
-/// A timestamp as stored on disk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Time {
-    /// Seconds since 1970.
-    pub secs: i64,
-    /// Nanoseconds within the second.
-    pub nsec: u32,
-}
+pub use segno_journal::record::Time;
 
 /// Identity of a file's creator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -321,6 +321,23 @@ impl RawInode {
     pub fn has_extra(&self, end: u16) -> bool {
         self.inline().contains(Inline::EXTRA_ATTR) && self.extra().i_extra_isize.get() >= end
     }
+    /// Changes extra attributes.
+    pub fn edit_extra(&mut self, f: impl FnOnce(&mut RawExtraAttr)) {
+        let mut extra = self.extra();
+        f(&mut extra);
+        self.set_extra(&extra);
+    }
+    /// The project, 0 where the inode has no such field.
+    #[must_use]
+    pub fn projid(&self) -> u32 {
+        if self.has_extra(8) { self.extra().i_projid.get() } else { 0 }
+    }
+    /// Sets or clears bits of `i_inline`.
+    pub fn set_inline(&mut self, which: Inline, on: bool) {
+        let mut inline = self.inline();
+        inline.set(which, on);
+        self.i_inline = inline.bits();
+    }
     /// Nodes hanging from the inode.
     #[must_use]
     pub fn nid(&self, i: u32) -> Nid {

@@ -6,7 +6,7 @@ use super::write::set_changed;
 use crate::error::{Error, Result};
 use crate::nodes::Span;
 use crate::transaction::Op;
-use segno_format::inode::{Advise, RawInode, max_file_size};
+use segno_format::inode::{Advise, max_file_size};
 use segno_format::{BLOCK_SIZE, BlockAddr, Ino};
 use std::ops::Range;
 use std::sync::Arc;
@@ -102,8 +102,7 @@ impl Files {
         }
         self.resize(op, inode, if how.keep_size { old } else { old.max(end) });
         let now = self.base.content_time();
-        self.nodes.cache.modify(op, &inode.frame, |block| {
-            let raw: &mut RawInode = block.view_mut();
+        self.nodes.cache.modify_inode(op, &inode.frame, |raw| {
             if end > old && how.keep_size {
                 raw.i_advise |= Advise::KEEP_SIZE.bits();
                 raw.i_advise &= !Advise::TRUNC.bits();

@@ -11,7 +11,6 @@ use super::PageMap;
 use crate::sync::atomic::Ordering;
 use crate::transaction::Op;
 use segno_format::BLOCK_SIZE;
-use segno_format::inode::RawInode;
 use std::ops::Range;
 use std::sync::Arc;
 use zerocopy::little_endian::U64;
@@ -79,6 +78,6 @@ impl Files {
     }
 
     fn store_size(&self, op: &Op<'_>, inode: &Inode, size: u64) {
-        self.nodes.cache.modify(op, &inode.frame, |b| b.view_mut::<RawInode>().i_size = U64::new(size));
+        self.nodes.cache.modify_inode(op, &inode.frame, |i| i.i_size = U64::new(size));
     }
 }

@@ -2,7 +2,6 @@
 use super::{Files, Inode};
 use crate::error::Result;
 use crate::lock::{WriteGuard, rank};
-use crate::nodes::Place;
 use crate::room::Grant;
 use segno_clean::need::Request;
 use segno_format::inode::Inline;
@@ -47,17 +46,11 @@ impl Files {
         if inode.get(|i| i.inline().contains(Inline::DATA)) {
             return Ok(Request { blocks: 2, ..request });
         }
-        let mut at = changed.start;
-        while at < changed.end {
-            at = match self.nodes.find_span(&inode.frame, at)? {
-                Place::Missing { next } => next,
-                Place::Span(span) => {
-                    let addrs = self.nodes.slot_addrs(&span.frame, span.slots(copied))?;
-                    request.blocks += addrs.iter().filter(|addr| addr.is_real()).count() as u64;
-                    request.nodes += NODES_PER_SPAN;
-                    span.blocks.end
-                }
-            };
+        for span in self.nodes.spans(&inode.frame, changed) {
+            let span = span?;
+            let addrs = self.nodes.slot_addrs(&span.frame, span.slots(copied))?;
+            request.blocks += addrs.iter().filter(|addr| addr.is_real()).count() as u64;
+            request.nodes += NODES_PER_SPAN;
         }
         Ok(request)
     }

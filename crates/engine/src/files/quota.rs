@@ -6,7 +6,6 @@ use crate::health::invariant;
 use crate::nodes::QuotaFile;
 use crate::transaction::Op;
 use segno_format::checkpoint::CpFlags;
-use segno_format::inode::RawInode;
 use segno_format::quota::QuotaTable;
 use segno_format::{BLOCK_SIZE, Block, Corrupt, Ino, Structure};
 use std::sync::Arc;
@@ -99,7 +98,7 @@ impl Files {
             Err(e) => return Err(e),
         }
         if inode.size() < len {
-            self.nodes.cache.modify(op, &inode.frame, |b| b.view_mut::<RawInode>().i_size = U64::new(len));
+            self.nodes.cache.modify_inode(op, &inode.frame, |i| i.i_size = U64::new(len));
         }
         self.place_closed(op, &inode, early)?;
         (file.stored, file.stored_ids) = (new, file.table.entries.len());

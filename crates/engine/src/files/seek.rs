@@ -86,19 +86,13 @@ impl Files {
     }
 
     /// The first mapped file block at or after `at`; `end` if all are holes.
-    pub fn next_mapped(&self, inode: &Arc<Inode>, mut at: u64, end: u64) -> Result<u64> {
-        while at < end {
-            at = match self.nodes.find_span(&inode.frame, at)? {
-                Place::Missing { next } => next,
-                Place::Span(span) => {
-                    let blocks = at..end.min(span.blocks.end);
-                    let addrs = self.nodes.slot_addrs(&span.frame, span.slots(&blocks))?;
-                    if let Some(i) = addrs.iter().position(|&a| a != BlockAddr::NULL) {
-                        return Ok(at + i as u64);
-                    }
-                    blocks.end
-                }
-            };
+    pub fn next_mapped(&self, inode: &Arc<Inode>, at: u64, end: u64) -> Result<u64> {
+        for span in self.nodes.spans(&inode.frame, at..end) {
+            let span = span?;
+            let addrs = self.nodes.slot_addrs(&span.frame, span.slots(&(at..end)))?;
+            if let Some(i) = addrs.iter().position(|&a| a != BlockAddr::NULL) {
+                return Ok(at.max(span.blocks.start) + i as u64);
+            }
         }
         Ok(end)
     }
@@ -113,15 +107,8 @@ impl Files {
             return Ok(Vec::new());
         }
         let mut extents = Vec::new();
-        let mut at = 0;
-        while at < u64::MAX {
-            at = match self.nodes.find_span(&inode.frame, at)? {
-                Place::Missing { next } => next,
-                Place::Span(span) => {
-                    self.extents_of(inode, &span, &mut extents)?;
-                    span.blocks.end
-                }
-            };
+        for span in self.nodes.spans(&inode.frame, 0..u64::MAX) {
+            self.extents_of(inode, &span?, &mut extents)?;
         }
         Ok(extents)
     }

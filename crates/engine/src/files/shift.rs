@@ -12,7 +12,7 @@ use super::locked::Locked;
 use super::write::set_changed;
 use crate::error::{Error, Result};
 use crate::health::invariant;
-use crate::nodes::{Place, Span};
+use crate::nodes::Span;
 use crate::room::Grant;
 use crate::space::Placement;
 use crate::transaction::{Mapped, Op};
@@ -157,23 +157,15 @@ impl Files {
         granted: &mut Grant<'_>,
     ) -> Result<(Copies, Placement)> {
         let (mut copies, mut placed) = (Copies::default(), self.space.placement(0));
-        let mut at = shift.sources.start;
-        while at < shift.sources.end {
-            at = match self.nodes.find_span(&inode.frame, at)? {
-                Place::Missing { next } => next,
-                Place::Span(span) => {
-                    let end = span
-                        .blocks
-                        .end
-                        .min(shift.sources.end)
-                        .min(at.saturating_add(self.room.batch_pages(BATCH) as u64));
-                    let addrs = self.nodes.slot_addrs(&span.frame, span.slots(&(at..end)))?;
-                    let used: Vec<(u64, BlockAddr)> =
-                        (at..).zip(addrs).filter(|&(_, a)| a != BlockAddr::NULL).collect();
-                    self.copy_batch(inode, shift, &used, granted, &mut copies, &mut placed)?;
-                    end
-                }
-            };
+        for span in self.nodes.spans(&inode.frame, shift.sources.clone()) {
+            let span = span?;
+            let first = shift.sources.start.max(span.blocks.start);
+            let addrs = self.nodes.slot_addrs(&span.frame, span.slots(&shift.sources))?;
+            let used: Vec<(u64, BlockAddr)> =
+                (first..).zip(addrs).filter(|&(_, a)| a != BlockAddr::NULL).collect();
+            for batch in used.chunks(self.room.batch_pages(BATCH).max(1)) {
+                self.copy_batch(inode, shift, batch, granted, &mut copies, &mut placed)?;
+            }
         }
         Ok((copies, placed))
     }
@@ -187,9 +179,6 @@ impl Files {
         copies: &mut Copies,
         placed: &mut Placement,
     ) -> Result<()> {
-        if used.is_empty() {
-            return Ok(());
-        }
         let mut owners = Vec::new();
         let mut moved = Vec::new();
         {
@@ -226,7 +215,7 @@ impl Files {
         size: u64,
     ) -> Result<()> {
         inode.pages.lock().drop_range(shift.changed.start..u64::MAX, &self.base.mem);
-        let mut spans = self.spans_of(inode, shift.changed.clone())?;
+        let mut spans = self.nodes.spans(&inode.frame, shift.changed.clone()).collect::<Result<Vec<_>>>()?;
         if shift.by > 0 {
             // A source is read before it is overwritten.
             spans.reverse();
@@ -242,25 +231,8 @@ impl Files {
         op.record(inode.ino, |log| log.truncated(size.div_ceil(SIZE)));
         self.resize(op, inode, size);
         let now = self.base.content_time();
-        self.nodes.cache.modify(op, &inode.frame, |block| set_changed(block.view_mut(), now));
+        self.nodes.cache.modify_inode(op, &inode.frame, |i| set_changed(i, now));
         Ok(())
-    }
-
-    /// The existing nodes for a range of file blocks.
-    fn spans_of(&self, inode: &Inode, blocks: Range<u64>) -> Result<Vec<Span>> {
-        let mut spans = Vec::new();
-        let mut at = blocks.start;
-        while at < blocks.end {
-            at = match self.nodes.find_span(&inode.frame, at)? {
-                Place::Missing { next } => next,
-                Place::Span(span) => {
-                    let next = span.blocks.end;
-                    spans.push(span);
-                    next
-                }
-            };
-        }
-        Ok(spans)
     }
 
     /// Returns the change of the number of blocks.

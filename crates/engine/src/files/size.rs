@@ -7,7 +7,7 @@ use super::write::set_changed;
 use crate::error::{Error, Result};
 use crate::transaction::Op;
 use segno_format::BLOCK_SIZE;
-use segno_format::inode::{Advise, Inline, RawInode, max_file_size};
+use segno_format::inode::{Advise, Inline, max_file_size};
 use std::sync::Arc;
 
 const SIZE: u64 = BLOCK_SIZE as u64;
@@ -38,7 +38,7 @@ impl Files {
         }
         self.resize(op, inode, size);
         let now = self.base.content_time();
-        self.nodes.cache.modify(op, &inode.frame, |block| set_changed(block.view_mut(), now));
+        self.nodes.cache.modify_inode(op, &inode.frame, |i| set_changed(i, now));
         Ok(())
     }
 
@@ -52,8 +52,7 @@ impl Files {
         }
         self.truncate_blocks(op, inode, from, usize::MAX)?;
         op.record(inode.ino, |log| log.truncated(from));
-        self.nodes.cache.modify(op, &inode.frame, |block| {
-            let raw: &mut RawInode = block.view_mut();
+        self.nodes.cache.modify_inode(op, &inode.frame, |raw| {
             raw.i_advise &= !Advise::KEEP_SIZE.bits();
             if size == 0 {
                 raw.i_inline &= !Inline::COMPRESS_RELEASED.bits();

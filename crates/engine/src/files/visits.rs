@@ -2,7 +2,7 @@
 //! counts, and a block one owner.
 use super::Files;
 use crate::error::Result;
-use crate::nodes::{NodeFrame, Place};
+use crate::nodes::NodeFrame;
 use segno_format::inode::{Inline, RawInode};
 use segno_format::{BlockAddr, Corrupt, Ino, SegNo, Structure};
 use std::collections::HashMap;
@@ -53,16 +53,11 @@ impl Files {
         let _shared = inode.lock.read();
         let has_index = inode.get(|i| i.is_reg() || i.is_dir() || i.is_symlink())
             && !inode.get(RawInode::inline).intersects(Inline::DATA | Inline::DENTRY);
-        let mut at = if has_index { 0 } else { u64::MAX };
-        while at < u64::MAX {
-            at = match self.nodes.find_span(&inode.frame, at)? {
-                Place::Missing { next } => next,
-                Place::Span(span) => {
-                    let addrs = self.nodes.slot_addrs(&span.frame, span.slots(&span.blocks))?;
-                    self.base.health.record_damage(self.visit_node(visits, &span.frame, &addrs))?;
-                    span.blocks.end
-                }
-            };
+        let blocks = if has_index { 0..u64::MAX } else { 0..0 };
+        for span in self.nodes.spans(&inode.frame, blocks) {
+            let span = span?;
+            let addrs = self.nodes.slot_addrs(&span.frame, span.slots(&span.blocks))?;
+            self.base.health.record_damage(self.visit_node(visits, &span.frame, &addrs))?;
         }
         Ok(())
     }

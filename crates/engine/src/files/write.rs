@@ -4,12 +4,13 @@ use super::Inode;
 use super::access::{check_changeable, check_not_released};
 use super::compress::Opened;
 use crate::error::{Error, Result};
+use crate::times::touch;
 use crate::transaction::Op;
 use segno_format::inode::{InodeFlags, RawInode, max_file_size};
 use segno_format::{BLOCK_SIZE, Block};
 use std::ops::Range;
 use std::sync::Arc;
-use zerocopy::little_endian::{U32, U64};
+use zerocopy::little_endian::U64;
 
 /// Bytes written under one hold of the inode's lock; admission runs in between.
 pub const PART: usize = 4 << 20;
@@ -166,8 +167,7 @@ impl Files {
     /// Updates times, and the size of inline data, after a change of content.
     pub fn wrote(&self, op: &Op<'_>, inode: &Inode, inline_end: Option<u64>) {
         let now = self.base.content_time();
-        self.nodes.cache.modify(op, &inode.frame, |block| {
-            let raw: &mut RawInode = block.view_mut();
+        self.nodes.cache.modify_inode(op, &inode.frame, |raw| {
             if let Some(end) = inline_end {
                 raw.i_size = U64::new(raw.i_size.get().max(end));
             }
@@ -178,11 +178,9 @@ impl Files {
 
 /// Sets mtime and ctime, unless a cache above keeps them.
 pub fn set_changed(raw: &mut RawInode, now: Option<crate::types::Time>) {
-    let Some(now) = now else { return };
-    raw.i_mtime = U64::new(now.secs.cast_unsigned());
-    raw.i_ctime = raw.i_mtime;
-    raw.i_mtime_nsec = U32::new(now.nsec);
-    raw.i_ctime_nsec = raw.i_mtime_nsec;
+    if let Some(now) = now {
+        touch(raw, now);
+    }
 }
 
 /// File blocks that bytes overlap.

@@ -1,9 +1,9 @@
 //! Attributes: lookup, stat(2), chmod(2), chown(2), utimensat(2), truncate(2).
 use super::perm::{check_mutable, check_not_immutable};
-use super::times::{set_atime, set_ctime, set_mtime, time};
 use crate::error::{Error, Result};
 use crate::files::{Inode, sanity};
 use crate::names::Names;
+use crate::times::{set_atime, set_ctime, set_mtime, time};
 use crate::types::{Attr, SetAttr, Time};
 use segno_format::dentry::FileType;
 use segno_format::inode::{Inline, RawInode};
@@ -95,7 +95,7 @@ impl Names {
         if let Some(attrs) = attrs {
             self.xattrs.store(&op, &inode, &attrs)?;
         }
-        self.nodes.cache.modify(&op, &inode.frame, |block| apply(block.view_mut(), set, mode, now));
+        self.nodes.cache.modify_inode(&op, &inode.frame, |i| apply(i, set, mode, now));
         self.attr_of(&inode)
     }
 }
@@ -176,7 +176,7 @@ fn attr(ino: Ino, i: &RawInode, size: u64, features: Features) -> Result<Attr> {
         ctime: time(i.i_ctime, i.i_ctime_nsec),
         crtime: crtime(i, features),
         flags: i.flags(),
-        projid: if i.has_extra(8) { i.extra().i_projid.get() } else { 0 },
+        projid: i.projid(),
     })
 }
 

@@ -1,17 +1,16 @@
 //! mknod(2), mkdir(2), symlink(2), and files without a name (`O_TMPFILE`).
 use super::new::{Content, Plan};
 use super::perm::{check_key, check_not_immutable};
-use super::times::touch;
 use crate::error::{Error, Result};
 use crate::files::Inode;
 use crate::names::dir::{DirName, Probe, Room};
 use crate::names::{Names, Renamed};
 use crate::sync::atomic::Ordering;
+use crate::times::touch;
 use crate::transaction::Op;
 use crate::types::{Attr, Owner};
 use segno_format::Ino;
 use segno_format::dentry::FileType;
-use segno_format::inode::RawInode;
 use std::sync::Arc;
 use zerocopy::little_endian::U32;
 
@@ -113,8 +112,7 @@ impl Names {
         let op = self.base.tx.begin();
         let inode = self.make_in(&op, dir, &name, room, &plan)?;
         inode.opens.store(u32::from(request.opened), Ordering::Release);
-        self.nodes.cache.modify(&op, &dir.frame, |block| {
-            let i: &mut RawInode = block.view_mut();
+        self.nodes.cache.modify_inode(&op, &dir.frame, |i| {
             if is_dir {
                 i.i_links = U32::new(i.i_links.get() + 1);
             }

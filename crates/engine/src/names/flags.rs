@@ -1,9 +1,9 @@
 //! Inode flags (chattr(1)) and project ids.
-use super::times::set_ctime;
 use crate::error::{Error, Result};
 use crate::files::{Inode, Parameters};
 use crate::names::Names;
 use crate::nodes::Change;
+use crate::times::set_ctime;
 use crate::transaction::Op;
 use crate::types::Time;
 use segno_format::inode::{Advise, Inline, InodeFlags, RawInode};
@@ -76,8 +76,7 @@ impl Names {
         if toggled {
             self.note_compression(op, inode.ino, how);
         }
-        self.nodes.cache.modify(op, &inode.frame, |block| {
-            let i: &mut RawInode = block.view_mut();
+        self.nodes.cache.modify_inode(op, &inode.frame, |i| {
             if toggled && let Some(how) = how {
                 how.store(i);
             }
@@ -142,11 +141,8 @@ impl Names {
         }
         let now = self.base.now();
         let op = self.base.tx.begin();
-        self.nodes.cache.modify(&op, &inode.frame, |block| {
-            let i: &mut RawInode = block.view_mut();
-            let mut extra = i.extra();
-            extra.i_projid = U32::new(projid);
-            i.set_extra(&extra);
+        self.nodes.cache.modify_inode(&op, &inode.frame, |i| {
+            i.edit_extra(|e| e.i_projid = U32::new(projid));
             set_ctime(i, now);
         });
         Ok(())
@@ -164,7 +160,7 @@ impl Names {
         }
         let op = self.base.tx.begin();
         self.note_compression(&op, inode.ino, Some(how));
-        self.nodes.cache.modify(&op, &inode.frame, |block| how.store(block.view_mut()));
+        self.nodes.cache.modify_inode(&op, &inode.frame, |i| how.store(i));
         Ok(())
     }
 

@@ -23,14 +23,9 @@ pub(super) fn inherit(dir: &RawInode, mode: u16) -> FromParent {
     let setgid = dir.i_mode.get() & S_ISGID != 0;
     let is_dir = mode & S_IFMT == S_IFDIR;
     let taken = inherited_flags(flags, mode);
-    let extra = dir.extra();
     FromParent {
         flags: taken,
-        projid: if flags.contains(InodeFlags::PROJINHERIT) && dir.has_extra(8) {
-            extra.i_projid.get()
-        } else {
-            0
-        },
+        projid: if flags.contains(InodeFlags::PROJINHERIT) { dir.projid() } else { 0 },
         gid: setgid.then(|| dir.i_gid.get()),
         mode: if setgid && is_dir { S_ISGID } else { 0 },
     }

@@ -1,14 +1,14 @@
 //! link(2).
 use super::locks::lock_all;
 use super::perm::{check_mutable, check_same_project};
-use super::times::{set_ctime, touch};
 use crate::error::{Error, Result};
 use crate::names::{Names, Renamed};
 use crate::nodes::Change;
+use crate::times::{set_ctime, touch};
 use crate::types::Attr;
 use segno_format::Ino;
 use segno_format::dentry::FileType;
-use segno_format::inode::{Advise, RawInode};
+use segno_format::inode::Advise;
 use zerocopy::little_endian::U32;
 
 impl Names {
@@ -34,8 +34,7 @@ impl Names {
             let op = self.base.tx.begin();
             self.dirs.insert_at(&op, &dir, &name, room, inode.ino, kind)?;
             let now = self.base.now();
-            self.nodes.cache.modify(&op, &inode.frame, |block| {
-                let i: &mut RawInode = block.view_mut();
+            self.nodes.cache.modify_inode(&op, &inode.frame, |i| {
                 i.i_links = U32::new(links + 1);
                 i.set_name(dir.ino, name.raw());
                 if links > 0 {
@@ -43,7 +42,7 @@ impl Names {
                 }
                 set_ctime(i, now);
             });
-            self.nodes.cache.modify(&op, &dir.frame, |block| touch(block.view_mut(), now));
+            self.nodes.cache.modify_inode(&op, &dir.frame, |i| touch(i, now));
             self.nodes.since.add(inode.ino, Change::Renamed);
             self.nodes.since.remove_orphan(inode.ino);
         }

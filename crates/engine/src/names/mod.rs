@@ -19,13 +19,11 @@ mod perm;
 mod references;
 mod rename;
 mod rename_steps;
-mod times;
 mod unlink;
 pub mod xattr;
 
 pub use extension::temperature;
 use references::References;
-pub use times::{set_atime, set_ctime, set_mtime};
 
 use crate::base::Base;
 use crate::files::{Files, Inode};

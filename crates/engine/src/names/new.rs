@@ -2,11 +2,11 @@
 use super::compress::flags_of_file;
 use super::extension::temperature;
 use super::inherit::{FromParent, inherit};
-use super::times::{set_atime, touch};
 use crate::error::Result;
 use crate::files::{Inode, Parameters};
 use crate::names::Names;
 use crate::names::xattr::Inherited;
+use crate::times::{set_atime, touch};
 use crate::transaction::{Op, unpack_rdev};
 use crate::types::{Owner, Time};
 use segno_format::dentry::{DentryShape, FileType};
@@ -104,9 +104,7 @@ impl Names {
 
     /// Creates the inode without a name; leaves nothing on failure.
     pub(super) fn make_inode(&self, op: &Op<'_>, plan: &Plan<'_>) -> Result<Arc<Inode>> {
-        self.nodes.space.counts.reserve_node(true)?;
-        let ino =
-            self.nodes.nat.alloc(None).or_else(|e| self.nodes.space.counts.release_node(true).and(Err(e)))?;
+        let ino = self.nodes.new_nid(None)?;
         self.make_numbered(op, plan, ino)
     }
 
@@ -159,7 +157,7 @@ impl Names {
             advise: Advise::from_bits_retain(new.advise),
             inline: Inline::from_bits_retain(new.inline),
             generation: new.generation,
-            now: Time { secs: new.time.secs, nsec: new.time.nsec },
+            now: new.time,
         };
         self.make_numbered(op, &plan, ino)
     }
@@ -263,11 +261,10 @@ fn store_target(block: &mut Block, features: Features, target: &[u8]) {
     let i: &mut RawInode = block.view_mut();
     i.i_size = U64::new(target.len() as u64);
     let Ok(layout) = i.layout(features) else { return };
-    let mut inline = i.inline();
-    inline.set(Inline::DATA, inline.contains(Inline::DATA) && target.len() <= layout.inline_capacity());
-    inline.set(Inline::DATA_EXIST, inline.contains(Inline::DATA));
-    i.i_inline = inline.bits();
-    if inline.contains(Inline::DATA) {
+    let fits = i.inline().contains(Inline::DATA) && target.len() <= layout.inline_capacity();
+    i.set_inline(Inline::DATA, fits);
+    i.set_inline(Inline::DATA_EXIST, fits);
+    if fits {
         put_bytes(layout.inline_mut(block), target);
     }
 }

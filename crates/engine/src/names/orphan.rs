@@ -4,7 +4,7 @@ use crate::files::Inode;
 use crate::names::Names;
 use crate::sync::atomic::Ordering;
 use crate::transaction::{InodeRecords, Op};
-use segno_format::inode::{Inline, RawInode};
+use segno_format::inode::Inline;
 use segno_format::orphan::ORPHANS_PER_BLOCK;
 use segno_format::{BLOCKS_PER_SEG, Ino};
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl Names {
         let _lock = inode.lock.write();
         if inode.get(|i| i.i_links.get()) != 0 {
             let op = self.base.tx.begin();
-            self.nodes.cache.modify(&op, &inode.frame, |b| b.view_mut::<RawInode>().i_links = U32::new(0));
+            self.nodes.cache.modify_inode(&op, &inode.frame, |i| i.i_links = U32::new(0));
         }
     }
 

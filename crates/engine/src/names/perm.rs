@@ -2,7 +2,7 @@
 use crate::error::{Error, Result};
 use crate::files::Inode;
 use crate::names::Names;
-use segno_format::inode::{Advise, InodeFlags};
+use segno_format::inode::{Advise, InodeFlags, RawInode};
 use segno_format::{Corrupt, Ino, Structure, Unit};
 use std::sync::Arc;
 
@@ -40,15 +40,10 @@ pub(super) fn check_may_remove(dir: &Inode, child: &Inode) -> Result<()> {
 /// Refuses to move an inode into a directory of another project, if the directory passes its project on.
 pub(super) fn check_same_project(dir: &Inode, child: &Inode) -> Result<()> {
     let inherit = dir.get(|i| i.flags().contains(InodeFlags::PROJINHERIT));
-    if inherit && projid(dir) != projid(child) {
+    if inherit && dir.get(RawInode::projid) != child.get(RawInode::projid) {
         return Err(Error::CrossDevice);
     }
     Ok(())
-}
-
-/// The project of an inode; 0 without that field.
-pub(super) fn projid(inode: &Inode) -> u32 {
-    inode.get(|i| if i.has_extra(8) { i.extra().i_projid.get() } else { 0 })
 }
 
 impl Names {

@@ -1,16 +1,16 @@
 //! rename(2): the changes, after all locks and checks.
 use super::new::Content;
 use super::rename::{Locked, New, Rename};
-use super::times::{set_ctime, touch};
 use crate::error::{Error, Result};
 use crate::files::Inode;
 use crate::names::Names;
 use crate::names::dir::{DirName, Probe};
 use crate::nodes::Change;
+use crate::times::{set_ctime, touch};
 use crate::transaction::Op;
 use crate::types::{RenameMode, Time};
 use segno_format::dentry::FileType;
-use segno_format::inode::{Advise, RawInode};
+use segno_format::inode::Advise;
 use std::sync::Arc;
 use zerocopy::little_endian::U32;
 
@@ -97,8 +97,7 @@ impl Names {
     }
 
     fn settle_parent(&self, op: &Op<'_>, dir: &Inode, links: i64, now: Time) {
-        self.nodes.cache.modify(op, &dir.frame, |block| {
-            let i: &mut RawInode = block.view_mut();
+        self.nodes.cache.modify_inode(op, &dir.frame, |i| {
             let sum = i64::from(i.i_links.get()).saturating_add(links);
             i.i_links = U32::new(u32::try_from(sum).unwrap_or(0));
             touch(i, now);
@@ -107,8 +106,7 @@ impl Names {
 
     /// Stores the inode's new parent and name.
     fn note_place(&self, op: &Op<'_>, inode: &Inode, dir: &Inode, name: &[u8], now: Time) {
-        self.nodes.cache.modify(op, &inode.frame, |block| {
-            let i: &mut RawInode = block.view_mut();
+        self.nodes.cache.modify_inode(op, &inode.frame, |i| {
             i.set_name(dir.ino, name);
             if i.i_links.get() == 1 {
                 // It is the only name, so parent and name are now correct.

@@ -1,15 +1,14 @@
 //! unlink(2) and rmdir(2).
 use super::perm::check_may_remove;
-use super::times::{set_ctime, touch};
 use crate::error::{Error, Result};
 use crate::files::Inode;
 use crate::names::dir::{DirName, Found};
 use crate::names::{Names, Renamed};
 use crate::nodes::Change;
+use crate::times::{set_ctime, touch};
 use crate::transaction::Op;
 use crate::types::Time;
 use segno_format::Ino;
-use segno_format::inode::RawInode;
 use std::sync::Arc;
 use zerocopy::little_endian::U32;
 
@@ -72,8 +71,7 @@ impl Names {
         })?;
         let now = self.base.now();
         self.drop_link(op, child, now);
-        self.nodes.cache.modify(op, &dir.frame, |block| {
-            let i: &mut RawInode = block.view_mut();
+        self.nodes.cache.modify_inode(op, &dir.frame, |i| {
             i.i_links = U32::new(i.i_links.get().saturating_sub(u32::from(child.is_dir())));
             touch(i, now);
         });
@@ -91,8 +89,7 @@ impl Names {
 
     /// Drops a link. A directory has only one name, so it loses all links.
     pub(super) fn drop_link(&self, op: &Op<'_>, inode: &Inode, now: Time) {
-        self.nodes.cache.modify(op, &inode.frame, |block| {
-            let i: &mut RawInode = block.view_mut();
+        self.nodes.cache.modify_inode(op, &inode.frame, |i| {
             let links = if i.is_dir() { 0 } else { i.i_links.get().saturating_sub(1) };
             i.i_links = U32::new(links);
             set_ctime(i, now);

@@ -1,6 +1,6 @@
 //! The node cache: frames by nid, loaded through the NAT, evicted when clean and unused.
 use super::slots::named_twice;
-use super::{DirtyNodes, NodeFrame};
+use super::{DirtyNodes, NodeFrame, NodeState};
 use crate::base::Base;
 use crate::clock_cache::{ClockCache, Step};
 use crate::error::Result;
@@ -198,20 +198,30 @@ impl NodeCache {
         let known = self.shard(nid).lock().insert(nid, frame.clone()).is_some();
         invariant!(self.base.health, !known, "a new node is in the cache already", else return frame);
         self.base.mem.nodes.add(1);
-        self.check_listed(self.dirty.mark(&frame, &frame.write(), &self.base.mem));
+        self.check_listed(self.dirty.mark(&frame, &frame.write(), NodeState::Changed, &self.base.mem));
         frame
     }
 
     /// Changes a node's block and marks it dirty.
     pub fn modify<R>(&self, op: &Op<'_>, frame: &Arc<NodeFrame>, f: impl FnOnce(&mut Block) -> R) -> R {
         let mut guard = frame.write();
-        self.check_listed(self.dirty.mark(frame, &guard, &self.base.mem));
+        self.check_listed(self.dirty.mark(frame, &guard, NodeState::Changed, &self.base.mem));
         let before = self.quota.holding(frame, &guard);
         let fields = op.fields(&guard);
         let r = f(Arc::make_mut(&mut guard));
         self.quota.changed(before, self.quota.holding(frame, &guard));
         op.fields_changed(frame.ino, fields, &guard);
         r
+    }
+
+    /// As [`modify`](Self::modify), for an inode block.
+    pub fn modify_inode<R>(
+        &self,
+        op: &Op<'_>,
+        inode: &Arc<NodeFrame>,
+        f: impl FnOnce(&mut RawInode) -> R,
+    ) -> R {
+        self.modify(op, inode, |block| f(block.view_mut()))
     }
 
     fn check_listed(&self, agrees: bool) {
@@ -245,7 +255,7 @@ impl NodeCache {
         let block = frame.write();
         let there = still()?;
         if there {
-            self.check_listed(self.dirty.mark_moved(frame, &block, &self.base.mem));
+            self.check_listed(self.dirty.mark(frame, &block, NodeState::Moved, &self.base.mem));
         }
         Ok(there)
     }

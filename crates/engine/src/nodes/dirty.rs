@@ -110,18 +110,9 @@ impl DirtyNodes {
 
     /// Marks a node dirty that an operation is about to change. The caller is inside the gate and holds the frame's
     /// lock, so that a concurrent writer includes the change. False if the registry and the frame disagree.
+    /// A node that cleaning moves is no change.
     #[must_use]
-    pub fn mark(&self, frame: &Arc<NodeFrame>, block: &Arc<Block>, mem: &Memory) -> bool {
-        self.raise(frame, block, NodeState::Changed, mem)
-    }
-
-    /// Marks a node dirty for cleaning, as [`DirtyNodes::mark`] does for a change.
-    #[must_use]
-    pub fn mark_moved(&self, frame: &Arc<NodeFrame>, block: &Arc<Block>, mem: &Memory) -> bool {
-        self.raise(frame, block, NodeState::Moved, mem)
-    }
-
-    fn raise(&self, frame: &Arc<NodeFrame>, block: &Arc<Block>, to: NodeState, mem: &Memory) -> bool {
+    pub fn mark(&self, frame: &Arc<NodeFrame>, block: &Arc<Block>, to: NodeState, mem: &Memory) -> bool {
         if self.state_of(frame) as u8 >= to as u8 {
             return true;
         }
@@ -266,13 +257,13 @@ mod tests {
         let (inode, direct, indirect) = (frame(20, 0), frame(21, OFFSETS[0]), frame(22, OFFSETS[1]));
         assert_eq!([inode.role, direct.role, indirect.role], [Role::Inode, Role::Direct, Role::Indirect]);
         for f in [&inode, &direct, &indirect] {
-            let _ = dirty.mark_moved(f, &f.snapshot(), &mem);
+            let _ = dirty.mark(f, &f.snapshot(), NodeState::Moved, &mem);
         }
         assert!(!dirty.has_direct(FILE) && !dirty.has_changed(FILE), "cleaning changes nothing");
-        let _ = dirty.mark(&indirect, &indirect.snapshot(), &mem);
+        let _ = dirty.mark(&indirect, &indirect.snapshot(), NodeState::Changed, &mem);
         assert!(!dirty.has_direct(FILE) && dirty.has_changed(FILE));
-        let _ = dirty.mark(&direct, &direct.snapshot(), &mem);
-        let _ = dirty.mark_moved(&direct, &direct.snapshot(), &mem);
+        let _ = dirty.mark(&direct, &direct.snapshot(), NodeState::Changed, &mem);
+        let _ = dirty.mark(&direct, &direct.snapshot(), NodeState::Moved, &mem);
         assert_eq!((nids(&dirty.direct_of(FILE)), direct.state()), (vec![21], NodeState::Changed));
         assert_eq!((nids(&dirty.all()), mem.dirty_nodes.get()), (vec![20, 21, 22], 3));
         for f in [&inode, &direct, &indirect] {
@@ -294,8 +285,8 @@ mod tests {
             x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let f = &frames[(x >> 33) as usize % frames.len()];
             match (x >> 60) % 4 {
-                0 => assert!(dirty.mark(f, &f.snapshot(), &mem)),
-                1 => assert!(dirty.mark_moved(f, &f.snapshot(), &mem)),
+                0 => assert!(dirty.mark(f, &f.snapshot(), NodeState::Changed, &mem)),
+                1 => assert!(dirty.mark(f, &f.snapshot(), NodeState::Moved, &mem)),
                 _ => assert!(dirty.clear(f, &mem)),
             }
             dirty.verify();
@@ -330,7 +321,7 @@ mod models {
         /// The steps of `NodeCache::modify`.
         fn change(&self) {
             let mut guard = self.frame.write();
-            let _ = self.nodes.mark(&self.frame, &guard, &self.mem);
+            let _ = self.nodes.mark(&self.frame, &guard, NodeState::Changed, &self.mem);
             Arc::make_mut(&mut guard).0[0] += 1;
         }
         /// The steps of `Volume::write_nodes`; returns the byte written to the device.

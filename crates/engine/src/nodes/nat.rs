@@ -118,20 +118,25 @@ impl Nat {
 
     /// The entry of a nid.
     pub fn get(&self, nid: Nid) -> Result<NatEntry> {
+        self.with_entry(nid, |inner| Ok(inner.lookup(nid)))
+    }
+
+    /// What `look` finds under the lock; until it does, the block with the entry of `nid` is read.
+    fn with_entry<R>(&self, nid: Nid, look: impl Fn(&mut Inner) -> Result<Option<R>>) -> Result<R> {
         if !self.geo.nid_ok(nid) {
             let max = self.geo.max_nid();
             let why = "nid out of range";
             return Err(Corrupt::nid(Structure::NatBlock, nid.0, why, nid.0.into(), max.into()).into());
         }
         loop {
-            let (b, flushes) = {
-                let inner = self.inner.lock();
-                if let Some(e) = inner.lookup(nid) {
-                    return Ok(e);
+            let flushes = {
+                let mut inner = self.inner.lock();
+                if let Some(found) = look(&mut inner)? {
+                    return Ok(found);
                 }
-                (nat_index(nid).0, inner.flushes)
+                inner.flushes
             };
-            self.load_block(b, flushes)?;
+            self.load_block(nat_index(nid).0, flushes)?;
         }
     }
 
@@ -209,23 +214,13 @@ impl Nat {
 
     /// Sets the address of a node in the checkpoint in progress.
     pub fn place(&self, nid: Nid, addr: BlockAddr) -> Result<Placed> {
-        loop {
-            let flushes = {
-                let mut inner = self.inner.lock();
-                if let Some(old) = inner.at_boundary(nid) {
-                    invariant!(
-                        self.health,
-                        old.addr != BlockAddr::NULL,
-                        "a checkpoint places an unknown node"
-                    );
-                    let live = !inner.changed.contains_key(&nid);
-                    Arc::make_mut(&mut inner.frozen).insert(nid, NatEntry { addr, ..old });
-                    return Ok(Placed { before: old.addr, live });
-                }
-                inner.flushes
-            };
-            self.load_block(nat_index(nid).0, flushes)?;
-        }
+        self.with_entry(nid, |inner| {
+            let Some(old) = inner.at_boundary(nid) else { return Ok(None) };
+            invariant!(self.health, old.addr != BlockAddr::NULL, "a checkpoint places an unknown node");
+            let live = !inner.changed.contains_key(&nid);
+            Arc::make_mut(&mut inner.frozen).insert(nid, NatEntry { addr, ..old });
+            Ok(Some(Placed { before: old.addr, live }))
+        })
     }
 
     /// Fixes the changes that the next checkpoint writes. The gate is closed.
@@ -238,16 +233,14 @@ impl Nat {
 
     /// Replaces an entry if `f` returns a new one, and returns its old address.
     fn change(&self, nid: Nid, f: impl Fn(NatEntry) -> Option<NatEntry>) -> Result<BlockAddr> {
-        loop {
-            self.get(nid)?;
-            let mut inner = self.inner.lock();
-            // The entry's block may have been evicted.
-            let Some(old) = inner.lookup(nid) else { continue };
+        // The entry's block may have been evicted.
+        self.with_entry(nid, |inner| {
+            let Some(old) = inner.lookup(nid) else { return Ok(None) };
             if let Some(new) = f(old) {
                 inner.changed.insert(nid, new);
             }
-            return Ok(old.addr);
-        }
+            Ok(Some(old.addr))
+        })
     }
 
     /// Marks a nid that recovery found in use, so that it is not allocated.

@@ -11,9 +11,6 @@ use segno_format::quota::{QUOTA_KINDS, QuotaTable};
 use segno_format::superblock::Superblock;
 use segno_format::{BLOCK_SIZE, Block, Features, Ino};
 
-/// End of `i_projid` in the extra attributes.
-const PROJID_END: u16 = 8;
-
 /// The usage that an inode is charged, and its owners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holding {
@@ -107,7 +104,7 @@ impl Quota {
         }
         let raw: &RawInode = block.view();
         let others = raw.i_blocks.get().checked_sub(1)?;
-        let project = if self.projects && raw.has_extra(PROJID_END) { raw.extra().i_projid.get() } else { 0 };
+        let project = if self.projects { raw.projid() } else { 0 };
         Some(Holding {
             ids: [raw.i_uid.get(), raw.i_gid.get(), project],
             bytes: others.saturating_mul(BLOCK_SIZE as u64),

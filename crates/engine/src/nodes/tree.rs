@@ -42,37 +42,19 @@ pub enum Place {
 }
 
 /// File blocks at and after a given one, by level of its path.
-struct Reach<'a> {
-    path: &'a NodePath,
-    per_node: u64,
-}
-
-impl Reach<'_> {
-    /// Number of file blocks under one word at `level` of the path.
-    fn width(&self, level: usize) -> u64 {
-        match self.path.depth.saturating_sub(level) {
-            0 => 1,
-            n => (1..n).fold(self.per_node, |w, _| w.saturating_mul(ADDRS_PER_BLOCK.into())),
-        }
-    }
-    /// The file blocks under the word that the path to `fblk` takes at `level`.
-    fn under(&self, level: usize, fblk: u64) -> Range<u64> {
-        let below =
-            |l: usize| u64::from(self.path.index.get(l).copied().unwrap_or(0)).saturating_mul(self.width(l));
-        let start = fblk.saturating_sub((level + 1..=self.path.depth).map(below).sum());
-        start..start.saturating_add(self.width(level))
-    }
+/// The file blocks under the word that the path to `fblk` takes at `level`.
+fn under(path: &NodePath, per_node: u64, level: usize, fblk: u64) -> Range<u64> {
+    // Number of file blocks under one word.
+    let width = |level: usize| match path.depth.saturating_sub(level) {
+        0 => 1,
+        n => (1..n).fold(per_node, |w, _| w.saturating_mul(ADDRS_PER_BLOCK.into())),
+    };
+    let below = |l: usize| u64::from(path.index.get(l).copied().unwrap_or(0)).saturating_mul(width(l));
+    let start = fblk.saturating_sub((level + 1..=path.depth).map(below).sum());
+    start..start.saturating_add(width(level))
 }
 
 impl Nodes {
-    /// The node with the slot of a file block, if it exists.
-    pub fn find_dnode(&self, inode: &Arc<NodeFrame>, fblk: u64) -> Result<Option<Arc<NodeFrame>>> {
-        Ok(match self.find_span(inode, fblk)? {
-            Place::Span(span) => Some(span.frame),
-            Place::Missing { .. } => None,
-        })
-    }
-
     /// The node with the slot of a file block.
     pub fn find_span(&self, inode: &Arc<NodeFrame>, fblk: u64) -> Result<Place> {
         let layout = inode.layout(self.base.features)?;
@@ -83,12 +65,33 @@ impl Nodes {
         for level in 0..path.depth {
             let nid = child(&frame, level, &path);
             if nid == Nid::NONE {
-                let reach = Reach { path: &path, per_node: layout.per_node.into() };
-                return Ok(Place::Missing { next: reach.under(level, fblk).end });
+                let next = under(&path, layout.per_node.into(), level, fblk).end;
+                return Ok(Place::Missing { next });
             }
-            frame = self.node_on_path(inode, nid, level + 1, &path)?;
+            frame = self.tree_node(inode, nid, self.step(&path.offset, level + 1)?)?;
         }
         Ok(Place::Span(span(frame, fblk, &path, &layout)))
+    }
+
+    /// The nodes that exist with slots of a range, in order; each is looked up when it is asked for.
+    pub fn spans(&self, inode: &Arc<NodeFrame>, blocks: Range<u64>) -> impl Iterator<Item = Result<Span>> {
+        let mut at = blocks.start;
+        std::iter::from_fn(move || {
+            while at < blocks.end {
+                match self.find_span(inode, at) {
+                    Ok(Place::Missing { next }) => at = next,
+                    Ok(Place::Span(span)) => {
+                        at = span.blocks.end;
+                        return Some(Ok(span));
+                    }
+                    Err(e) => {
+                        at = blocks.end;
+                        return Some(Err(e));
+                    }
+                }
+            }
+            None
+        })
     }
 
     /// The slot of a file block; creates missing nodes of the path. Created nodes stay even if a later one finds no
@@ -114,7 +117,7 @@ impl Nodes {
             frame = if nid == Nid::NONE {
                 self.make_node(op, inode, &frame, level, &path)?
             } else {
-                self.node_on_path(inode, nid, level + 1, &path)?
+                self.tree_node(inode, nid, self.step(&path.offset, level + 1)?)?
             };
         }
         let span = span(frame, fblk, &path, &layout);
@@ -123,16 +126,9 @@ impl Nodes {
     }
 
     /// A node of the inode, checked against its place in the path.
-    fn node_on_path(
-        &self,
-        inode: &Arc<NodeFrame>,
-        nid: Nid,
-        level: usize,
-        path: &NodePath,
-    ) -> Result<Arc<NodeFrame>> {
-        let expected =
-            self.base.health.present(path.offset.get(level).copied(), "a path is shorter than its depth")?;
-        self.tree_node(inode, nid, expected)
+    /// What a path has at `level`.
+    fn step(&self, path: &[u32], level: usize) -> Result<u32> {
+        self.base.health.present(path.get(level).copied(), "a path is shorter than its depth")
     }
 
     /// A node of the inode, checked against its offset in the tree.
@@ -155,21 +151,10 @@ impl Nodes {
         level: usize,
         path: &NodePath,
     ) -> Result<Arc<NodeFrame>> {
-        self.space.counts.reserve_node(false)?;
-        let nid = match self.nat.alloc(Some(inode.ino)) {
-            Ok(nid) => nid,
-            Err(e) => {
-                self.space.counts.release_node(false)?;
-                return Err(e);
-            }
-        };
-        let offset = self
-            .base
-            .health
-            .present(path.offset.get(level + 1).copied(), "a path is shorter than its depth")?;
+        let nid = self.new_nid(Some(inode.ino))?;
+        let offset = self.step(&path.offset, level + 1)?;
         let frame = self.cache.create(op, nid, inode.ino, offset, !inode.inode(RawInode::is_dir));
-        let index =
-            self.base.health.present(path.index.get(level).copied(), "a path is shorter than its depth")?;
+        let index = self.step(&path.index, level)?;
         let taken = child(parent, level, path) != Nid::NONE;
         invariant!(self.base.health, !taken, "a new node takes the place of another in the index tree");
         self.set_child(op, parent, level, index, nid);
@@ -188,8 +173,7 @@ impl Nodes {
     /// Changes `i_blocks`.
     pub fn add_blocks(&self, op: &Op<'_>, inode: &Arc<NodeFrame>, delta: i64) {
         if delta != 0 {
-            let wrong = self.cache.modify(op, inode, |block| {
-                let raw: &mut RawInode = block.view_mut();
+            let wrong = self.cache.modify_inode(op, inode, |raw| {
                 // The count includes the inode block.
                 let blocks = raw.i_blocks.get().checked_add_signed(delta).filter(|&n| n > 0);
                 raw.i_blocks = U64::new(blocks.unwrap_or(1));
@@ -205,7 +189,7 @@ impl Nodes {
     /// Clears the cached extent if it may be wrong; an empty one is always right.
     pub fn forget_extent(&self, op: &Op<'_>, inode: &Arc<NodeFrame>) {
         if inode.inode(|i| i.i_ext.len.get()) != 0 {
-            self.cache.modify(op, inode, |b| b.view_mut::<RawInode>().i_ext.len = U32::new(0));
+            self.cache.modify_inode(op, inode, |i| i.i_ext.len = U32::new(0));
         }
     }
 }
@@ -241,8 +225,7 @@ mod tests {
                 (double + pp * n + pp + 9, 2, double + pp * n + pp..double + pp * n + 2 * pp),
             ] {
                 let path = path(a, p, fblk).unwrap();
-                let reach = Reach { path: &path, per_node: pp };
-                assert_eq!(reach.under(level, fblk), expected, "block {fblk} level {level}");
+                assert_eq!(under(&path, pp, level, fblk), expected, "block {fblk} level {level}");
             }
         }
     }

@@ -1,10 +1,10 @@
 //! Freeing blocks: the tail of a file with its nodes, or a range in the middle.
 use super::NodeFrame;
 use super::Nodes;
-use super::tree::{Place, Span};
+use super::tree::Span;
 use crate::error::Result;
 use crate::transaction::Op;
-use segno_format::inode::{Inline, InodeLayout, RawInode};
+use segno_format::inode::{Inline, InodeLayout};
 use segno_format::node::{RawNode, first_block};
 use segno_format::{ADDRS_PER_BLOCK, BlockAddr, Nid};
 use std::ops::Range;
@@ -151,15 +151,8 @@ impl Nodes {
 
     /// Punches a hole into a range of file blocks. The nodes are kept.
     pub fn free_range(&self, op: &Op<'_>, inode: &Arc<NodeFrame>, range: Range<u64>) -> Result<()> {
-        let mut at = range.start;
-        while at < range.end {
-            match self.find_span(inode, at)? {
-                Place::Missing { next } => at = next,
-                Place::Span(span) => {
-                    self.free_slots(op, inode, &span, range.clone())?;
-                    at = span.blocks.end;
-                }
-            }
+        for span in self.spans(inode, range.clone()) {
+            self.free_slots(op, inode, &span?, range.clone())?;
         }
         self.forget_extent(op, inode);
         Ok(())
@@ -188,13 +181,12 @@ impl Nodes {
         self.base.health.present(emptied, "slots outside a node are cleared")?;
         self.space.invalidate(&freed.blocks)?;
         self.space.counts.release_blocks(freed.counted)?;
-        self.cache.modify(op, inode, |block| {
-            let raw: &mut RawInode = block.view_mut();
+        self.cache.modify_inode(op, inode, |raw| {
             raw.i_blocks = U64::new(raw.i_blocks.get().saturating_sub(freed.counted).max(1));
             if freed.saved > 0 {
-                let mut extra = raw.extra();
-                extra.i_compr_blocks = U64::new(extra.i_compr_blocks.get().saturating_sub(freed.saved));
-                raw.set_extra(&extra);
+                raw.edit_extra(|e| {
+                    e.i_compr_blocks = U64::new(e.i_compr_blocks.get().saturating_sub(freed.saved))
+                });
             }
         });
         Ok(freed.slots)

@@ -59,10 +59,7 @@ impl Recovery<'_> {
         let Probe::Missing(room) = self.names.dirs.probe(dir, &name)? else { return Err(Error::Exists) };
         let op = self.base.tx.begin();
         self.names.dirs.insert_at(&op, dir, &name, room, ino, kind)?;
-        self.files
-            .nodes
-            .cache
-            .modify(&op, &inode.frame, |b| b.view_mut::<RawInode>().set_name(dir.ino, text.as_bytes()));
+        self.files.nodes.cache.modify_inode(&op, &inode.frame, |i| i.set_name(dir.ino, text.as_bytes()));
         Ok(())
     }
 }

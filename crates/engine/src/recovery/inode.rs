@@ -41,7 +41,7 @@ impl Recovery<'_> {
         self.files
             .nodes
             .cache
-            .modify(op, &inode.frame, |b| take_attributes(b.view_mut(), logged, self.base.features));
+            .modify_inode(op, &inode.frame, |i| take_attributes(i, logged, self.base.features));
         if logged.inline().contains(Inline::XATTR) {
             self.files.nodes.cache.modify(op, &inode.frame, |b| copy(b, block, layout.xattr_range()));
         }
@@ -55,7 +55,7 @@ impl Recovery<'_> {
             }
             self.files.nodes.cache.modify(op, &inode.frame, |b| {
                 copy(b, block, layout.inline_range());
-                set_inline(b.view_mut(), Inline::DATA, true);
+                b.view_mut::<RawInode>().set_inline(Inline::DATA, true);
             });
             return Ok(());
         }
@@ -69,7 +69,7 @@ impl Recovery<'_> {
             let slots = layout.base()..layout.xattr_range().start;
             self.files.nodes.cache.modify(op, &inode.frame, |b| {
                 b.0.get_mut(slots).unwrap_or_default().fill(0);
-                set_inline(b.view_mut(), Inline::DATA, false);
+                b.view_mut::<RawInode>().set_inline(Inline::DATA, false);
             });
         }
         self.replay_slots(op, inode, &inode.frame, link, &self.logged_slots(link, block)?)
@@ -100,16 +100,8 @@ fn take_attributes(i: &mut RawInode, logged: &RawInode, features: Features) {
     i.i_ext.len = U32::new(0);
     i.i_inline = ((i.inline() - TAKEN) | (logged.inline() & TAKEN)).bits();
     if features.contains(Features::PRJQUOTA) && i.has_extra(PROJID_END) && logged.has_extra(PROJID_END) {
-        let mut extra = i.extra();
-        extra.i_projid = logged.extra().i_projid;
-        i.set_extra(&extra);
+        i.edit_extra(|e| e.i_projid = logged.extra().i_projid);
     }
-}
-
-fn set_inline(i: &mut RawInode, flag: Inline, on: bool) {
-    let mut flags = i.inline();
-    flags.set(flag, on);
-    i.i_inline = flags.bits();
 }
 
 /// Copies a range of bytes.

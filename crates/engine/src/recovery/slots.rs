@@ -2,7 +2,7 @@
 use super::chain::{Link, broken};
 use crate::error::Result;
 use crate::files::Inode;
-use crate::nodes::NodeFrame;
+use crate::nodes::{NodeFrame, Place};
 use crate::recovery::Recovery;
 use crate::transaction::Op;
 use segno_format::inode::{Advise, Inline, InodeLayout, RawInode};
@@ -47,10 +47,10 @@ impl Recovery<'_> {
         let slots = self.logged_slots(link, block)?;
         let layout = inode.layout(self.base.features)?;
         let first = first_block_of(link, &layout);
-        let frame = match self.files.nodes.find_dnode(&inode.frame, first)? {
-            Some(frame) => frame,
-            None if slots.iter().all(|&a| a == BlockAddr::NULL) => return Ok(()),
-            None => self.files.nodes.dnode_for_write(op, &inode.frame, first)?.0,
+        let frame = match self.files.nodes.find_span(&inode.frame, first)? {
+            Place::Span(span) => span.frame,
+            Place::Missing { .. } if slots.iter().all(|&a| a == BlockAddr::NULL) => return Ok(()),
+            Place::Missing { .. } => self.files.nodes.dnode_for_write(op, &inode.frame, first)?.0,
         };
         let offset = frame.footer().node_offset();
         if offset != link.node_offset {
@@ -76,10 +76,7 @@ impl Recovery<'_> {
             if src == BlockAddr::COMPRESS {
                 return Err(broken(link.addr, "a slot of a compressed cluster", slot.into(), 0).into());
             }
-            if src == BlockAddr::NULL {
-                self.files.space.counts.reserve_blocks(1)?;
-                self.files.nodes.add_blocks(op, &inode.frame, 1);
-            }
+            self.files.nodes.reserve_slot(op, &inode.frame, frame, slot)?;
             if dest.is_real() {
                 self.take_over(op, frame, slot, dest, link)?;
             }
@@ -156,7 +153,7 @@ impl Recovery<'_> {
         let covered = end.saturating_sub(1).saturating_mul(BLOCK_SIZE as u64);
         if end > 0 && inode.size() <= covered {
             let size = U64::new(covered.saturating_add(BLOCK_SIZE as u64));
-            self.files.nodes.cache.modify(op, &inode.frame, |b| b.view_mut::<RawInode>().i_size = size);
+            self.files.nodes.cache.modify_inode(op, &inode.frame, |i| i.i_size = size);
         }
         Ok(())
     }

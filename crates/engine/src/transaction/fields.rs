@@ -1,12 +1,10 @@
 //! The fields of an inode kept in the journal. Every change goes through `NodeCache::modify`, which compares the
 //! block before and after, so no operation can miss one.
+use crate::times::time;
 use segno_format::inode::{Inline, RawInode};
 use segno_format::{Block, Nid};
 use segno_journal::record::{Attr, InodeNew, Time};
-use zerocopy::little_endian::{U32, U64};
 
-/// End of `i_projid` in the extra attributes.
-const PROJID_END: u16 = 8;
 /// Flags of `i_inline` that do not describe the location of the content.
 pub const KEPT_INLINE: Inline = Inline::PIN_FILE.union(Inline::COMPRESS_RELEASED);
 
@@ -29,10 +27,6 @@ pub struct Fields {
     gc_failures: u16,
 }
 
-fn time(secs: U64, nsec: U32) -> Time {
-    Time { secs: secs.get().cast_signed(), nsec: nsec.get() }
-}
-
 impl Fields {
     /// The fields of an inode's block, once it is filled in.
     pub fn of(block: &Block) -> Option<Self> {
@@ -44,7 +38,7 @@ impl Fields {
             mode: i.i_mode.get(),
             uid: i.i_uid.get(),
             gid: i.i_gid.get(),
-            projid: if i.has_extra(PROJID_END) { i.extra().i_projid.get() } else { 0 },
+            projid: i.projid(),
             links: i.i_links.get(),
             size: if i.is_dir() { 0 } else { i.i_size.get() },
             atime: time(i.i_atime, i.i_atime_nsec),
@@ -83,19 +77,18 @@ impl Fields {
 
 /// The record of a new inode's block.
 pub fn inode_new(i: &RawInode, rdev: u32) -> InodeNew {
-    let has_projid = i.has_extra(PROJID_END);
     InodeNew {
         mode: i.i_mode.get(),
         inline: i.i_inline,
         advise: i.i_advise,
         uid: i.i_uid.get(),
         gid: i.i_gid.get(),
-        projid: if has_projid { i.extra().i_projid.get() } else { 0 },
+        projid: i.projid(),
         flags: i.i_flags.get(),
         generation: i.i_generation.get(),
         pino: Nid(i.i_pino.get()),
         rdev,
-        inline_xattr_size: if has_projid { i.extra().i_inline_xattr_size.get() } else { 0 },
+        inline_xattr_size: if i.has_extra(8) { i.extra().i_inline_xattr_size.get() } else { 0 },
         time: time(i.i_mtime, i.i_mtime_nsec),
         tmpfile: i.i_links.get() == 0,
     }

@@ -232,9 +232,7 @@ impl InodeRecords {
             Record::InodeFree => _ = self.freed(),
             Record::Nlink(links) => _ = self.changed(&Attr::default(), links),
             Record::Attr(attr) => self.changes().attr.merge(&attr),
-            Record::DirTouch(time) => {
-                self.changes().attr.merge(&Attr { mtime: Some(time), ctime: Some(time), ..Attr::default() });
-            }
+            Record::DirTouch(time) => self.changes().attr.merge(&Attr::touch(time)),
             Record::DentryAdd { ino, file_type, hash, name, .. } => {
                 self.name(name, hash, None, Some(Target { ino, file_type }));
             }
@@ -334,10 +332,8 @@ fn attr_record(attr: Attr) -> Option<Record> {
     if attr.is_empty() {
         return None;
     }
-    let touch = attr.mtime.filter(|_| attr.mtime == attr.ctime);
-    let rest = Attr { mtime: None, ctime: None, ..attr };
-    Some(match touch {
-        Some(time) if rest.is_empty() => Record::DirTouch(time),
+    Some(match attr.mtime {
+        Some(time) if attr == Attr::touch(time) => Record::DirTouch(time),
         _ => Record::Attr(attr),
     })
 }

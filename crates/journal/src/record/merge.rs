@@ -1,7 +1,12 @@
 //! What several records of one inode and epoch come to, so that the log holds it once.
-use super::{Attr, Map, Run};
+use super::{Attr, Map, Run, Time};
 
 impl Attr {
+    /// What a [`DirTouch`](super::Record::DirTouch) changes.
+    #[must_use]
+    pub fn touch(time: Time) -> Self {
+        Self { mtime: Some(time), ctime: Some(time), ..Self::default() }
+    }
     /// Whether it changes nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {

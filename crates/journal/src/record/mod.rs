@@ -19,7 +19,7 @@ pub fn data_crc(block: &segno_format::Block) -> u32 {
 }
 
 /// A time as inodes hold it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time {
     /// Seconds since 1970, negative before.
     pub secs: i64,

@@ -36,11 +36,11 @@ impl Parameters {
         }
     }
     pub fn store(self, i: &mut RawInode) {
-        let mut extra = i.extra();
-        extra.i_compress_algorithm = self.algorithm;
-        extra.i_log_cluster_size = self.log_cluster;
-        extra.i_compress_flag = U16::new(self.flag);
-        i.set_extra(&extra);
+        i.edit_extra(|e| {
+            e.i_compress_algorithm = self.algorithm;
+            e.i_log_cluster_size = self.log_cluster;
+            e.i_compress_flag = U16::new(self.flag);
+        });
     }
 }
 

@@ -123,11 +123,10 @@ impl PackedClusters {
 
     /// Changes `i_compr_blocks`.
     pub(super) fn add_saved(&self, op: &Op<'_>, inode: &Inode, delta: i64) {
-        self.nodes.cache.modify(op, &inode.frame, |block| {
-            let raw: &mut RawInode = block.view_mut();
-            let mut extra = raw.extra();
-            extra.i_compr_blocks = U64::new(extra.i_compr_blocks.get().saturating_add_signed(delta));
-            raw.set_extra(&extra);
+        self.nodes.cache.modify_inode(op, &inode.frame, |raw| {
+            raw.edit_extra(|e| {
+                e.i_compr_blocks = U64::new(e.i_compr_blocks.get().saturating_add_signed(delta));
+            });
         });
     }
 

@@ -4,7 +4,8 @@ use super::{cluster_blocks, cluster_of, saved};
 use crate::error::{Error, Result};
 use crate::files::access::check_changeable;
 use crate::files::{Files, Inode};
-use crate::nodes::{Place, Span};
+use crate::nodes::Span;
+use crate::times::set_ctime;
 use crate::transaction::Op;
 use segno_format::inode::{Inline, RawInode};
 use segno_format::{BLOCK_SIZE, Block, BlockAddr};
@@ -44,36 +45,25 @@ impl PackedClusters {
     fn set_released(&self, op: &Op<'_>, inode: &Inode, saved: u64, released: bool) {
         let now = self.base.now();
         op.record(inode.ino, |log| log.released(released));
-        self.nodes.cache.modify(op, &inode.frame, |block| {
-            let raw: &mut RawInode = block.view_mut();
-            let mut inline = raw.inline();
-            inline.set(Inline::COMPRESS_RELEASED, released);
-            raw.i_inline = inline.bits();
-            let mut extra = raw.extra();
-            extra.i_compr_blocks = U64::new(saved);
-            raw.set_extra(&extra);
-            raw.i_ctime = U64::new(now.secs.cast_unsigned());
-            raw.i_ctime_nsec = U32::new(now.nsec);
+        self.nodes.cache.modify_inode(op, &inode.frame, |raw| {
+            raw.set_inline(Inline::COMPRESS_RELEASED, released);
+            raw.edit_extra(|e| e.i_compr_blocks = U64::new(saved));
+            set_ctime(raw, now);
         });
     }
 
     fn packed_clusters(&self, inode: &Inode) -> Result<Vec<Packed>> {
         let len = cluster_blocks(inode) as usize;
-        let (mut found, mut at) = (Vec::new(), 0);
-        while at < u64::MAX {
-            at = match self.nodes.find_span(&inode.frame, at)? {
-                Place::Missing { next } => next,
-                Place::Span(span) => {
-                    let addrs = self.nodes.slot_addrs(&span.frame, span.slots(&span.blocks))?;
-                    for (first, slots) in (0..).step_by(len).zip(addrs.chunks(len)) {
-                        let saved = saved(slots);
-                        if saved > 0 {
-                            found.push(Packed { span: span.clone(), slots: first..first + len, saved });
-                        }
-                    }
-                    span.blocks.end
+        let mut found = Vec::new();
+        for span in self.nodes.spans(&inode.frame, 0..u64::MAX) {
+            let span = span?;
+            let addrs = self.nodes.slot_addrs(&span.frame, span.slots(&span.blocks))?;
+            for (first, slots) in (0..).step_by(len).zip(addrs.chunks(len)) {
+                let saved = saved(slots);
+                if saved > 0 {
+                    found.push(Packed { span: span.clone(), slots: first..first + len, saved });
                 }
-            };
+            }
         }
         Ok(found)
     }

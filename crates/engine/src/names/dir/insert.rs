@@ -7,7 +7,6 @@ use crate::error::{Error, Result};
 use crate::files::Inode;
 use crate::transaction::{Op, Target};
 use segno_format::dentry::FileType;
-use segno_format::inode::RawInode;
 use segno_format::{BLOCK_SIZE, Ino};
 use std::sync::Arc;
 use zerocopy::little_endian::{U32, U64};
@@ -63,8 +62,7 @@ impl Dirs {
         if dir.get(|i| i.i_size.get() >= size && i.i_current_depth.get() == depth) {
             return;
         }
-        self.nodes.cache.modify(op, &dir.frame, |block| {
-            let i: &mut RawInode = block.view_mut();
+        self.nodes.cache.modify_inode(op, &dir.frame, |i| {
             i.i_size = U64::new(i.i_size.get().max(size));
             i.i_current_depth = U32::new(depth);
         });

@@ -36,8 +36,7 @@ impl Xattrs {
         let stored = acl.filter(|a| !(is_access && a.is_plain())).map(Acl::to_disk);
         self.store(op, inode, &updated(area, index, b"", stored.as_deref(), inode.ino.0)?)?;
         if let Some(acl) = acl.filter(|_| is_access) {
-            self.nodes.cache.modify(op, &inode.frame, |block| {
-                let i: &mut RawInode = block.view_mut();
+            self.nodes.cache.modify_inode(op, &inode.frame, |i| {
                 i.i_mode = U16::new(acl.mode(i.i_mode.get()));
             });
         }

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::files::Inode;
 use crate::nodes::NodeFrame;
 use crate::transaction::Op;
-use segno_format::inode::{Inline, RawInode};
+use segno_format::inode::Inline;
 use segno_format::node::XATTR_NODE_OFFSET;
 use segno_format::xattr::{HEADER_BYTES, XATTR_NODE_BYTES};
 use segno_format::{Corrupt, Nid, Structure};
@@ -82,15 +82,9 @@ impl Xattrs {
     }
 
     pub fn make_node(&self, op: &Op<'_>, inode: &Inode) -> Result<Arc<NodeFrame>> {
-        self.nodes.space.counts.reserve_node(false)?;
-        let nid = self
-            .nodes
-            .nat
-            .alloc(Some(inode.ino))
-            .or_else(|e| self.nodes.space.counts.release_node(false).and(Err(e)))?;
+        let nid = self.nodes.new_nid(Some(inode.ino))?;
         let frame = self.nodes.cache.create(op, nid, inode.ino, XATTR_NODE_OFFSET, !inode.is_dir());
-        self.nodes.cache.modify(op, &inode.frame, |block| {
-            let i: &mut RawInode = block.view_mut();
+        self.nodes.cache.modify_inode(op, &inode.frame, |i| {
             i.i_xattr_nid = U32::new(nid.0);
             i.i_blocks = U64::new(i.i_blocks.get().saturating_add(1));
         });
@@ -101,8 +95,7 @@ impl Xattrs {
     pub fn free_node(&self, op: &Op<'_>, inode: &Inode) -> Result<()> {
         let Some(node) = self.node(inode)? else { return Ok(()) };
         self.nodes.free_node(op, node.nid, inode.ino)?;
-        self.nodes.cache.modify(op, &inode.frame, |block| {
-            let i: &mut RawInode = block.view_mut();
+        self.nodes.cache.modify_inode(op, &inode.frame, |i| {
             i.i_xattr_nid = U32::new(0);
             i.i_blocks = U64::new(i.i_blocks.get().saturating_sub(1).max(1));
         });

@@ -5,12 +5,12 @@ use super::area::value_max;
 use super::name;
 use crate::error::{Error, Result};
 use crate::files::Inode;
-use crate::names::set_ctime;
 use crate::nodes::Change;
+use crate::times::set_ctime;
 use crate::transaction::Op;
 use crate::types::XattrMode;
 use segno_format::Ino;
-use segno_format::inode::{Advise, InodeFlags, RawInode};
+use segno_format::inode::{Advise, InodeFlags};
 use segno_format::xattr::{find, index, iter, updated};
 
 /// Bits that users may change through `system.advise`.
@@ -75,7 +75,7 @@ impl Xattrs {
 
     fn attrs_changed(&self, op: &Op<'_>, inode: &Inode) {
         let now = self.base.now();
-        self.nodes.cache.modify(op, &inode.frame, |block| set_ctime(block.view_mut(), now));
+        self.nodes.cache.modify_inode(op, &inode.frame, |i| set_ctime(i, now));
         if inode.is_dir() {
             self.nodes.since.add(inode.ino, Change::Directory);
         }
@@ -124,8 +124,7 @@ impl Xattrs {
             return Err(Error::Invalid("only the cold and hot bits of system.advise can be set"));
         }
         let op = self.base.tx.begin();
-        self.nodes.cache.modify(&op, &inode.frame, |block| {
-            let i: &mut RawInode = block.view_mut();
+        self.nodes.cache.modify_inode(&op, &inode.frame, |i| {
             i.i_advise = ((i.advise() - ADVISE_SETTABLE) | bits).bits();
         });
         self.attrs_changed(&op, inode);

@@ -2,19 +2,14 @@
 use super::misfit;
 use crate::error::Result;
 use crate::files::Inode;
-use crate::names::{set_atime, set_ctime, set_mtime};
 use crate::recovery::Recovery;
+use crate::times::{set_atime, set_ctime, set_mtime};
 use crate::transaction::{KEPT_INLINE, Op};
-use crate::types::Time;
 use segno_format::inode::{Inline, RawInode};
 use segno_format::xattr::updated;
 use segno_journal::Record;
-use segno_journal::record::{Attr, Time as LoggedTime};
+use segno_journal::record::Attr;
 use zerocopy::little_endian::{U16, U32, U64};
-
-fn time(t: LoggedTime) -> Time {
-    Time { secs: t.secs, nsec: t.nsec }
-}
 
 impl Recovery<'_> {
     pub(super) fn replay_attr(&self, op: &Op<'_>, inode: &Inode, attr: &Attr) -> Result<()> {
@@ -22,19 +17,15 @@ impl Recovery<'_> {
         if attr.mode.is_some_and(|m| (m ^ inode.get(|i| i.i_mode.get())) & kind != 0) {
             return Err(misfit(inode.ino, "type of an inode changed", attr.mode.unwrap_or(0).into()));
         }
-        self.files.nodes.cache.modify(op, &inode.frame, |block| apply(block.view_mut(), attr));
+        self.files.nodes.cache.modify_inode(op, &inode.frame, |i| apply(i, attr));
         Ok(())
-    }
-
-    pub(super) fn replay_touch(&self, op: &Op<'_>, dir: &Inode, t: LoggedTime) -> Result<()> {
-        self.replay_attr(op, dir, &Attr { mtime: Some(t), ctime: Some(t), ..Attr::default() })
     }
 
     pub(super) fn replay_links(&self, op: &Op<'_>, inode: &Inode, delta: i32) -> Result<()> {
         let links = inode.get(|i| i.i_links.get());
         let sum = links.checked_add_signed(delta);
         let sum = sum.ok_or_else(|| misfit(inode.ino, "more links are removed than exist", links.into()))?;
-        self.files.nodes.cache.modify(op, &inode.frame, |b| b.view_mut::<RawInode>().i_links = U32::new(sum));
+        self.files.nodes.cache.modify_inode(op, &inode.frame, |i| i.i_links = U32::new(sum));
         self.note_links(inode);
         Ok(())
     }
@@ -78,13 +69,13 @@ fn apply(i: &mut RawInode, attr: &Attr) {
         i.i_size = U64::new(size);
     }
     if let Some(t) = attr.atime {
-        set_atime(i, time(t));
+        set_atime(i, t);
     }
     if let Some(t) = attr.mtime {
-        set_mtime(i, time(t));
+        set_mtime(i, t);
     }
     if let Some(t) = attr.ctime {
-        set_ctime(i, time(t));
+        set_ctime(i, t);
     }
     if let Some(advise) = attr.advise {
         i.i_advise = advise;
@@ -95,17 +86,10 @@ fn apply(i: &mut RawInode, attr: &Attr) {
     if let Some(n) = attr.gc_failures {
         i.i_current_depth = U32::new(n.into());
     }
-    extra(i, attr);
-}
-
-/// Fields of the extra attributes.
-fn extra(i: &mut RawInode, attr: &Attr) {
     if let Some(flags) = attr.flags {
         i.i_flags = U32::new(flags);
     }
     if let Some(projid) = attr.projid {
-        let mut extra = i.extra();
-        extra.i_projid = U32::new(projid);
-        i.set_extra(&extra);
+        i.edit_extra(|e| e.i_projid = U32::new(projid));
     }
 }

@@ -5,7 +5,7 @@ use crate::files::{Inode, Parameters, check_compressed, cluster_blocks};
 use crate::recovery::Recovery;
 use crate::transaction::Op;
 use segno_format::BlockAddr;
-use segno_format::inode::{InodeFlags, RawInode};
+use segno_format::inode::InodeFlags;
 use segno_journal::record::{Compression, Map};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,8 +51,7 @@ impl Recovery<'_> {
     }
 
     fn set_compression_flag(&self, op: &Op<'_>, inode: &Inode, on: bool) {
-        self.files.nodes.cache.modify(op, &inode.frame, |block| {
-            let raw: &mut RawInode = block.view_mut();
+        self.files.nodes.cache.modify_inode(op, &inode.frame, |raw| {
             let mut flags = raw.flags();
             flags.set(InodeFlags::COMPR, on);
             raw.i_flags = U32::new(flags.bits());

@@ -39,10 +39,7 @@ impl Recovery<'_> {
         if old == BlockAddr::COMPRESS {
             return Err(misfit(inode.ino, "a block of a compressed cluster", block));
         }
-        if old == BlockAddr::NULL {
-            self.files.space.counts.reserve_blocks(1)?;
-            self.files.nodes.add_blocks(op, &inode.frame, 1);
-        }
+        self.files.nodes.reserve_slot(op, &inode.frame, &frame, slot)?;
         self.files.space.adopt(addr, self.files.nodes.summary_of(frame.nid, slot)?)?;
         self.files.nodes.set_slot(op, &inode.frame, &frame, slot, addr)?;
         if old.is_real() { self.files.space.invalidate(&[old]) } else { Ok(()) }

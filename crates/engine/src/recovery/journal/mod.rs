@@ -15,6 +15,7 @@ use crate::recovery::Recovery;
 use crate::stat;
 use crate::transaction::{Op, creates};
 use segno_format::{BlockAddr, Corrupt, Ino, Structure};
+use segno_journal::record::Attr;
 use segno_journal::{Record, Replay, Section};
 use std::sync::Arc;
 
@@ -90,7 +91,7 @@ impl Recovery<'_> {
                 Ok(())
             }
             Record::Attr(attr) => self.replay_attr(op, inode, attr),
-            Record::DirTouch(time) => self.replay_touch(op, inode, *time),
+            Record::DirTouch(time) => self.replay_attr(op, inode, &Attr::touch(*time)),
             Record::Nlink(delta) => self.replay_links(op, inode, *delta),
             Record::DentryAdd { ino, file_type, hash, name, .. } => {
                 self.replay_name_added(op, inode, (name, *hash), (*ino, *file_type))

@@ -7,7 +7,6 @@ use crate::recovery::Recovery;
 use crate::transaction::Op;
 use segno_format::Ino;
 use segno_format::dentry::FileType;
-use segno_format::inode::RawInode;
 use std::sync::Arc;
 
 /// A name as stored, and its hash unless it follows from the name.
@@ -79,7 +78,7 @@ impl Recovery<'_> {
     /// Stores the inode's parent and name.
     fn place_logged(&self, op: &Op<'_>, dir: &Inode, ino: Ino, name: &[u8]) -> Result<()> {
         let inode = self.files.inode(ino)?;
-        self.files.nodes.cache.modify(op, &inode.frame, |b| b.view_mut::<RawInode>().set_name(dir.ino, name));
+        self.files.nodes.cache.modify_inode(op, &inode.frame, |i| i.set_name(dir.ino, name));
         Ok(())
     }
 }

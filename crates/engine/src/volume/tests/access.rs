@@ -2,7 +2,7 @@
 use super::rig::Rig;
 use crate::error::{Error, Result};
 use segno_format::Features;
-use segno_format::inode::{Advise, RawInode};
+use segno_format::inode::Advise;
 
 #[test]
 fn encrypted_and_sealed_files() {
@@ -11,9 +11,7 @@ fn encrypted_and_sealed_files() {
     let v = &rig.volume;
     assert_eq!(v.write(inode.ino, 0, b"data").unwrap(), 4);
     let advise = |a: Advise| {
-        v.nodes
-            .cache
-            .modify(&v.base.tx.begin(), &inode.frame, |b| b.view_mut::<RawInode>().i_advise = a.bits());
+        v.nodes.cache.modify_inode(&v.base.tx.begin(), &inode.frame, |i| i.i_advise = a.bits());
     };
     let forbidden = |r: Result<usize>| assert!(matches!(r, Err(Error::NotPermitted(_))), "{r:?}");
     advise(Advise::VERITY);

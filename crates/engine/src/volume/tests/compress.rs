@@ -5,7 +5,7 @@ use crate::files::Inode;
 use crate::types::{ExtentKind, FallocMode};
 use segno_codec::lzo;
 use segno_format::cluster::{CHECKSUM, RawClusterHeader};
-use segno_format::inode::{Inline, InodeFlags, RawInode};
+use segno_format::inode::{Inline, InodeFlags};
 use segno_format::sit::LogType;
 use segno_format::summary::RawSummary;
 use segno_format::{BLOCK_SIZE, Block, BlockAddr, Features, crc};
@@ -24,8 +24,7 @@ impl Rig {
     fn create_compressed(&self) -> Arc<Inode> {
         let v = &self.volume;
         let inode = self.create(b"f");
-        v.nodes.cache.modify(&v.base.tx.begin(), &inode.frame, |block| {
-            let raw: &mut RawInode = block.view_mut();
+        v.nodes.cache.modify_inode(&v.base.tx.begin(), &inode.frame, |raw| {
             raw.i_flags = U32::new(InodeFlags::COMPR.bits());
             raw.i_inline &= !Inline::DATA.bits();
             let mut extra = raw.extra();
@@ -70,8 +69,7 @@ impl Rig {
         let counted = if released { stored } else { CLUSTER };
         v.space.counts.reserve_blocks(counted as u64).unwrap();
         v.nodes.add_blocks(&op, &inode.frame, counted as i64);
-        v.nodes.cache.modify(&op, &inode.frame, |block| {
-            let raw: &mut RawInode = block.view_mut();
+        v.nodes.cache.modify_inode(&op, &inode.frame, |raw| {
             let end = (cluster as usize + 1) * CLUSTER * BLOCK_SIZE;
             raw.i_size = U64::new(raw.i_size.get().max(end as u64));
             let mut extra = raw.extra();

@@ -9,7 +9,6 @@ use crate::types::{FallocMode, Owner};
 use crate::volume::Volume;
 use segno_clean::policy::Victim;
 use segno_device::MemDevice;
-use segno_format::inode::RawInode;
 use segno_format::node::RawNode;
 use segno_format::record::StopReason;
 use segno_format::sit::LogType;
@@ -221,9 +220,7 @@ fn commit() {
     });
     assert_stops("while a checkpoint is in progress", |v, file| {
         let _on = v.commit.in_progress.begin(u64::MAX);
-        v.nodes
-            .cache
-            .modify(&v.base.tx.begin(), &file.frame, |b| b.view_mut::<RawInode>().i_links = 1.into());
+        v.nodes.cache.modify_inode(&v.base.tx.begin(), &file.frame, |i| i.i_links = 1.into());
         v.commit.checkpoint(CheckpointReason::Umount)
     });
 }

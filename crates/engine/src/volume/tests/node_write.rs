@@ -3,7 +3,6 @@ use crate::nodes::{Marks, NodeWrite};
 use crate::{MountOptions, Owner, Volume};
 use segno_device::MemDevice;
 use segno_format::Ino;
-use segno_format::inode::RawInode;
 use segno_format::sit::LogType;
 use std::sync::Arc;
 use zerocopy::little_endian::{U32, U64};
@@ -58,8 +57,7 @@ fn a_node_freed_during_cleaning_stays_freed() {
         };
         assert!(v.nodes.cache.mark_moved(&op, &frame, there).unwrap());
     });
-    v.nodes.cache.modify(&v.base.tx.begin(), &inode.frame, |block| {
-        let i: &mut RawInode = block.view_mut();
+    v.nodes.cache.modify_inode(&v.base.tx.begin(), &inode.frame, |i| {
         (i.i_xattr_nid, i.i_blocks) = (U32::new(0), U64::new(1));
     });
     assert_gone(&dev, &v, frame.nid);

@@ -19,11 +19,12 @@ pub fn set_mtime(i: &mut RawInode, t: Time) {
 }
 
 /// Sets mtime and ctime after a change of content.
-pub(super) fn touch(i: &mut RawInode, now: Time) {
+pub fn touch(i: &mut RawInode, now: Time) {
     set_mtime(i, now);
     set_ctime(i, now);
 }
 
-pub(super) fn time(secs: U64, nsec: U32) -> Time {
+/// A time as the inode block has it.
+pub fn time(secs: U64, nsec: U32) -> Time {
     Time { secs: secs.get().cast_signed(), nsec: nsec.get() }
 }
