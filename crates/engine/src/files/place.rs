@@ -37,30 +37,17 @@ impl Files {
     /// Allocates addresses for blocks and writes them before another thread takes the next ones, so that zones are written in order.
     pub fn write_new(
         &self,
-        blocks: Vec<Arc<Block>>,
+        blocks: Vec<Block>,
         allocate: impl FnOnce(&Space) -> Result<Placement>,
     ) -> Result<Placement> {
         let _order = self.in_order();
         let placed = allocate(&self.space)?;
         let complete = placed.addrs.len() == blocks.len();
         invariant!(self.base.health, complete, "new blocks get another number of addresses than of blocks");
+        let blocks = blocks.into_iter().map(Arc::new);
         let mut out: Vec<(BlockAddr, Arc<Block>)> = placed.addrs.iter().copied().zip(blocks).collect();
         self.base.dev.write_scattered(&mut out).inspect_err(|e| self.base.stop_if_zoned(e))?;
         Ok(placed)
-    }
-
-    /// Reads blocks; adjacent ones in one request.
-    pub fn read_scattered(&self, addrs: &[BlockAddr]) -> Result<Vec<Arc<Block>>> {
-        let mut blocks = vec![Block::zeroed(); addrs.len()];
-        let mut rest = blocks.as_mut_slice();
-        for run in addrs.chunk_by(|a, b| a.offset(1) == *b) {
-            let (into, later) = rest.split_at_mut(run.len());
-            rest = later;
-            if let Some(&first) = run.first() {
-                self.base.dev.read_into(first, into)?;
-            }
-        }
-        Ok(blocks.into_iter().map(Arc::new).collect())
     }
 
     /// Places all dirty blocks of directories. The gate is closed.

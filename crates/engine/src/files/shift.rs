@@ -193,7 +193,7 @@ impl Files {
             }
         }
         let (targets, sources): (Vec<u64>, Vec<BlockAddr>) = moved.into_iter().unzip();
-        let blocks = self.read_scattered(&sources)?;
+        let blocks = self.base.dev.read_scattered(&sources)?;
         let room = granted.split(sources.len() as u64);
         let promised = room.blocks() == sources.len() as u64;
         invariant!(self.base.health, promised, "more blocks move than were promised room");

@@ -4,6 +4,7 @@ use crate::files::{Batch, FlushReason, Inode};
 use crate::gc::Gc;
 use crate::health::invariant;
 use crate::nodes::NodeFrame;
+use crate::space::Table;
 use crate::stat;
 use crate::transaction::{Mapped, Op};
 use segno_clean::Class;
@@ -11,7 +12,7 @@ use segno_clean::policy::Victim;
 use segno_format::inode::{Inline, InodeFlags};
 use segno_format::node::{NodeKind, first_block, kind_of_offset};
 use segno_format::sit::LogType;
-use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
+use segno_format::summary::{RawSummary, SummaryType};
 use segno_format::{BLOCKS_PER_SEG, BlockAddr, Corrupt, Ino, Nid, SegNo, Structure};
 use segno_journal::data_crc;
 use std::collections::BTreeMap;
@@ -31,17 +32,10 @@ impl Gc {
         let same = class == victim.class;
         invariant!(self.base.health, same, "a section of nodes is cleaned as one of data, or the reverse");
         for seg in self.base.geo.segments_of(victim.sec) {
-            let offsets: Vec<u32> = self
-                .nodes
-                .space
-                .with_table(|t| (0..BLOCKS_PER_SEG).filter(|&off| t.is_valid(seg, off)).collect());
-            if offsets.is_empty() {
-                continue;
-            }
-            let summary = self.typed_summary(seg, victim.class)?;
+            let listed = self.owners_in(seg, victim.class)?;
             match victim.class {
-                Class::Node => self.move_nodes(seg, &offsets, &summary)?,
-                Class::Data => self.move_data(seg, &offsets, &summary, pinned_too)?,
+                Class::Node => self.move_nodes(&listed)?,
+                Class::Data => drop(self.move_listed(&listed, pinned_too)?),
             }
         }
         if victim.class == Class::Node || self.nodes.space.with_table(|t| t.valid_in_section(victim.sec)) == 0
@@ -51,8 +45,13 @@ impl Gc {
         Ok(())
     }
 
-    /// The summary of a segment, checked against its type in the SIT.
-    pub(super) fn typed_summary(&self, seg: SegNo, class: Class) -> Result<Arc<RawSummaryBlock>> {
+    /// The valid blocks of a segment with their owners, from its summary, whose type has to be that of the SIT.
+    pub(super) fn owners_in(&self, seg: SegNo, class: Class) -> Result<Vec<(RawSummary, BlockAddr)>> {
+        let valid = |t: &mut Table| (0..BLOCKS_PER_SEG).filter(|&off| t.is_valid(seg, off)).collect();
+        let offsets: Vec<u32> = self.nodes.space.with_table(valid);
+        if offsets.is_empty() {
+            return Ok(Vec::new());
+        }
         let summary = self.nodes.space.summary(seg)?;
         let found = summary.parse_type(self.base.geo.ssa_addr(seg).0.into())?;
         let expected = if class == Class::Node { SummaryType::Node } else { SummaryType::Data };
@@ -60,14 +59,16 @@ impl Gc {
             let why = "summary type differs from the SIT's";
             return Err(Corrupt::seg(Structure::Summary, seg.0, why, found as u64, expected as u64).into());
         }
-        Ok(summary)
+        let first = self.base.geo.seg_start(seg);
+        let owner = |off| Some((*summary.entries.get(off as usize)?, first.offset(off)));
+        Ok(offsets.into_iter().filter_map(owner).collect())
     }
 
     /// Dirties the nodes of a segment; the next checkpoint writes them elsewhere.
-    fn move_nodes(&self, seg: SegNo, offsets: &[u32], summary: &RawSummaryBlock) -> Result<()> {
-        let mut frames = Vec::with_capacity(offsets.len());
-        for &off in offsets {
-            let (nid, addr) = (owner(summary, off).nid(), self.base.geo.seg_start(seg).offset(off));
+    fn move_nodes(&self, listed: &[(RawSummary, BlockAddr)]) -> Result<()> {
+        let mut frames = Vec::with_capacity(listed.len());
+        for &(owner, addr) in listed {
+            let nid = owner.nid();
             if !self.is_at(nid, addr)? {
                 continue;
             }
@@ -89,19 +90,6 @@ impl Gc {
 
     fn is_at(&self, nid: Nid, addr: BlockAddr) -> Result<bool> {
         Ok(self.base.geo.nid_ok(nid) && self.nodes.nat.get(nid)?.addr == addr)
-    }
-
-    /// Moves the data blocks of a segment.
-    fn move_data(
-        &self,
-        seg: SegNo,
-        offsets: &[u32],
-        summary: &RawSummaryBlock,
-        pinned_too: bool,
-    ) -> Result<()> {
-        let first = self.base.geo.seg_start(seg);
-        let listed: Vec<_> = offsets.iter().map(|&off| (owner(summary, off), first.offset(off))).collect();
-        self.move_listed(&listed, pinned_too).map(drop)
     }
 
     /// Moves data blocks that still have the owners of the list, file by file. Returns how many.
@@ -201,7 +189,7 @@ impl Gc {
 
     /// Copies blocks verbatim. A page made dirty meanwhile remains the newer version.
     fn copy_blocks(&self, inode: &Arc<Inode>, blocks: &[Moving], log: LogType) -> Result<()> {
-        let content = self.files.read_scattered(&blocks.iter().map(|m| m.addr).collect::<Vec<_>>())?;
+        let content = self.base.dev.read_scattered(&blocks.iter().map(|m| m.addr).collect::<Vec<_>>())?;
         let owners = blocks.iter().map(|m| self.nodes.summary_of(m.frame.nid, m.slot.into()));
         let owners = owners.collect::<Result<Vec<RawSummary>>>()?;
         let checked = self.files.wants_checksums(inode);
@@ -250,8 +238,4 @@ impl Gc {
         let (offset, layout) = (m.frame.footer().node_offset(), inode.layout(self.base.features)?);
         Ok(first_block(offset, layout.slots, layout.per_node).map(|first| first + u64::from(m.slot)))
     }
-}
-
-fn owner(summary: &RawSummaryBlock, off: u32) -> RawSummary {
-    summary.entries.get(off as usize).copied().unwrap_or_default()
 }

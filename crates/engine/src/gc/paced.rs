@@ -12,8 +12,8 @@ use segno_clean::batch::Committed;
 use segno_clean::need::{Figures, Request, Work};
 use segno_clean::pace::{self, Host, Pacer};
 use segno_clean::policy::{Situation, Victim};
+use segno_format::BlockAddr;
 use segno_format::summary::RawSummary;
-use segno_format::{BLOCKS_PER_SEG, BlockAddr};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -103,10 +103,7 @@ impl Gc {
         // Counted before the moves: whoever cleans next pays only for what was written since.
         let placed = self.behind().min(most);
         self.paced_at.fetch_add(placed, Ordering::Relaxed);
-        let before = self.base.stats.moved();
-        let done = self.drive(cleaner, |pacer, cleaning| pacer.pace(cleaning, placed));
-        self.record_moves(before);
-        done
+        self.drive(cleaner, |pacer, cleaning| pacer.pace(cleaning, placed))
     }
 
     /// Makes room for a quantum of writeback, or a larger request, and for a checkpoint after it. Returns false where cleaning gains
@@ -118,13 +115,11 @@ impl Gc {
         // A checkpoint in progress may free enough.
         self.commit.in_progress.wait();
         self.base.health.check_running()?;
-        let before = self.base.stats.moved();
         let then = under_way.seen();
         let done = self.drive(&mut cleaner, |pacer, cleaning| {
             cleaning.plan();
             pacer.make_room(cleaning, request)
         });
-        self.record_moves(before);
         match done? {
             pace::Room::Made => Ok(true),
             // Others were placing blocks. The caller repeats its request after one of them has ended.
@@ -143,13 +138,10 @@ impl Gc {
         cleaner: &mut Cleaner,
         run: impl FnOnce(&mut Pacer, &mut Cleaning<'_>) -> Result<R>,
     ) -> Result<R> {
+        let before = self.base.stats.moved();
         let mut pacer = std::mem::take(&mut cleaner.paced.pacer);
         let done = run(&mut pacer, &mut Cleaning { gc: self, cleaner });
         cleaner.paced.pacer = pacer;
-        done
-    }
-
-    fn record_moves(&self, before: u64) {
         match self.base.stats.moved() - before {
             0 => {}
             moved => {
@@ -157,6 +149,7 @@ impl Gc {
                 self.base.stats.gc_stall.record(moved);
             }
         }
+        done
     }
 }
 
@@ -198,26 +191,6 @@ impl<'a> Cleaning<'a> {
         batch.nodes = batch.nodes.saturating_sub(begun) + u64::from(goes_on);
         Some((step, granted))
     }
-
-    /// Valid blocks of a data section with their owners.
-    fn owners_in(&self, victim: Victim, out: &mut Vec<(RawSummary, BlockAddr)>) -> Result<()> {
-        for seg in self.gc.base.geo.segments_of(victim.sec) {
-            let space = &self.gc.nodes.space;
-            let offsets: Vec<u32> =
-                space.with_table(|t| (0..BLOCKS_PER_SEG).filter(|&off| t.is_valid(seg, off)).collect());
-            if offsets.is_empty() {
-                continue;
-            }
-            let summary = self.gc.typed_summary(seg, victim.class)?;
-            let first = self.gc.base.geo.seg_start(seg);
-            out.extend(
-                offsets
-                    .into_iter()
-                    .filter_map(|off| Some((*summary.entries.get(off as usize)?, first.offset(off)))),
-            );
-        }
-        Ok(())
-    }
 }
 
 impl Host for Cleaning<'_> {
@@ -257,8 +230,9 @@ impl Host for Cleaning<'_> {
 
     fn list(&mut self, victims: &[Victim]) -> Result<()> {
         let mut all = Vec::new();
-        for &victim in victims {
-            match self.owners_in(victim, &mut all) {
+        for victim in victims {
+            let mut add = |seg| self.gc.owners_in(seg, victim.class).map(|owners| all.extend(owners));
+            match self.gc.base.geo.segments_of(victim.sec).try_for_each(&mut add) {
                 // A damaged section stays as it is.
                 Err(Error::Corrupt(c)) => self.gc.base.health.note_damage(&c),
                 other => other?,

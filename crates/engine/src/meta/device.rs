@@ -12,9 +12,10 @@ const GATHER_MAX: usize = 256;
 
 /// Device of a mounted volume.
 pub struct Device {
-    dev: Arc<dyn BlockDevice>,
+    /// The device itself, for what needs no address in an error; writes to it are not counted.
+    pub raw: Arc<dyn BlockDevice>,
     geo: Geometry,
-    durable: Durable,
+    pub durable: Durable,
     ahead: NodeReadahead,
     /// Set for a zoned volume.
     zones: Option<Zones>,
@@ -22,7 +23,7 @@ pub struct Device {
 
 impl Device {
     pub fn new(dev: Arc<dyn BlockDevice>, geo: Geometry) -> Self {
-        Self { dev, geo, durable: Durable::default(), ahead: NodeReadahead::default(), zones: None }
+        Self { raw: dev, geo, durable: Durable::default(), ahead: NodeReadahead::default(), zones: None }
     }
 
     /// Opens the device of a zoned volume.
@@ -60,11 +61,7 @@ impl Device {
             return Ok(());
         };
         let start = zones.start_of(sec);
-        self.dev.reset_zone(start).map_err(|source| Error::Io {
-            op: Operation::ResetZone,
-            at: start,
-            source,
-        })?;
+        self.raw.reset_zone(start).map_err(Self::error(Operation::ResetZone, start))?;
         zones.set(sec, 0);
         Ok(())
     }
@@ -73,27 +70,14 @@ impl Device {
     pub fn finish_section(&self, sec: u32) -> Result<()> {
         let Some(zones) = &self.zones else { return Ok(()) };
         let start = zones.start_of(sec);
-        self.dev.finish_zone(start).map_err(|source| Error::Io {
-            op: Operation::FinishZone,
-            at: start,
-            source,
-        })?;
+        self.raw.finish_zone(start).map_err(Self::error(Operation::FinishZone, start))?;
         zones.set(sec, zones.per_sec());
         Ok(())
     }
 
-    /// The device itself, for areas outside the volume.
-    pub fn shared(&self) -> Arc<dyn BlockDevice> {
-        self.dev.clone()
-    }
-
-    /// The device itself, borrowed.
-    pub fn raw(&self) -> &dyn BlockDevice {
-        &*self.dev
-    }
-
-    fn error(op: Operation, at: BlockAddr) -> impl FnOnce(std::io::Error) -> Error {
-        move |source| Error::Io { op, at: at.0.into(), source }
+    fn error(op: Operation, at: impl Into<u64>) -> impl FnOnce(std::io::Error) -> Error {
+        let at = at.into();
+        move |source| Error::Io { op, at, source }
     }
 
     /// Reads one block from any area.
@@ -106,7 +90,21 @@ impl Device {
 
     /// Reads consecutive blocks from any area.
     pub fn read_into(&self, addr: BlockAddr, into: &mut [Block]) -> Result<()> {
-        self.dev.read(addr.0.into(), into).map_err(Self::error(Operation::Read, addr))
+        self.raw.read(addr.0.into(), into).map_err(Self::error(Operation::Read, addr.0))
+    }
+
+    /// Reads blocks; adjacent ones in one request.
+    pub fn read_scattered(&self, addrs: &[BlockAddr]) -> Result<Vec<Block>> {
+        let mut blocks = vec![Block::zeroed(); addrs.len()];
+        let mut rest = blocks.as_mut_slice();
+        for run in addrs.chunk_by(|a, b| a.offset(1) == *b) {
+            let (into, later) = rest.split_at_mut(run.len());
+            rest = later;
+            if let Some(&first) = run.first() {
+                self.read_into(first, into)?;
+            }
+        }
+        Ok(blocks)
     }
 
     /// Reads one block, which must be in the main area.
@@ -125,29 +123,29 @@ impl Device {
         let (_, off) = self.geo.seg_of(addr).ok_or_else(|| self.outside(addr))?;
         let mut run = vec![Block::zeroed(); max.min(BLOCKS_PER_SEG - off) as usize];
         self.read_into(addr, &mut run)?;
-        self.ahead.missed(&*self.dev, addr, run.len() as u32, self.geo.main_end());
+        self.ahead.missed(&*self.raw, addr, run.len() as u32, self.geo.main_end());
         Ok(run)
     }
 
     /// Passes a block that was read ahead to `look`. It is not cached.
     pub fn peek_readahead<R>(&self, addr: BlockAddr, look: impl FnOnce(&Block) -> R) -> Option<R> {
-        self.ahead.look(&*self.dev, addr, self.geo.main_end(), look)
+        self.ahead.look(&*self.raw, addr, self.geo.main_end(), look)
     }
 
     /// Requests read-ahead of consecutive blocks.
     pub fn prefetch(&self, addr: BlockAddr, count: u32) {
-        self.dev.prefetch(addr.0.into(), count.into());
+        self.raw.prefetch(addr.0.into(), count.into());
     }
 
     /// Writes consecutive blocks.
     pub fn write(&self, addr: BlockAddr, blocks: &[&Block]) -> Result<()> {
-        self.note_written(addr, blocks.len(), self.dev.write(addr.0.into(), blocks))
+        self.note_written(addr, blocks.len(), self.raw.write(addr.0.into(), blocks))
     }
 
     /// Writes blocks that no caller waits for, past the host's page cache, so that flushes of others do not have to
     /// write them.
     fn write_behind(&self, addr: BlockAddr, blocks: &[&Block]) -> Result<()> {
-        self.note_written(addr, blocks.len(), self.dev.write_behind(addr.0.into(), blocks))
+        self.note_written(addr, blocks.len(), self.raw.write_behind(addr.0.into(), blocks))
     }
 
     /// Recorded even if it failed: part of it may have reached the device.
@@ -157,12 +155,12 @@ impl Device {
         if let (Ok(()), Some(zones)) = (&done, &self.zones) {
             zones.wrote(addr.0, blocks as u32);
         }
-        done.map_err(Self::error(Operation::Write, addr))
+        done.map_err(Self::error(Operation::Write, addr.0))
     }
 
     /// Writes consecutive blocks, durable on return.
     pub fn write_fua(&self, addr: BlockAddr, blocks: &[&Block]) -> Result<()> {
-        self.dev.write_fua(addr.0.into(), blocks).map_err(Self::error(Operation::Write, addr))
+        self.raw.write_fua(addr.0.into(), blocks).map_err(Self::error(Operation::Write, addr.0))
     }
 
     /// Sorts blocks by address and gathers them into as few writes as possible. Open zones are written first, then
@@ -206,34 +204,14 @@ impl Device {
         self.durable.make(|| self.issue_flush())
     }
 
-    /// The writes that have returned, which a later flush has to cover.
-    pub fn written(&self) -> Written {
-        self.durable.written()
-    }
-
-    /// Whether a flush has covered these writes.
-    pub fn is_durable(&self, wanted: Written) -> bool {
-        self.durable.covers(wanted)
-    }
-
     /// Makes earlier writes durable, for a caller that may wait for others to join.
     pub fn flush_shared(&self, wanted: Written) -> Result<()> {
         self.durable.make_shared(wanted, || self.issue_flush())
     }
 
-    /// Whether a power cut keeps all writes up to one moment, so that none has to wait for others to be durable.
-    pub fn keeps_order(&self) -> bool {
-        self.dev.keeps_order()
-    }
-
     /// Waits until earlier flushes no longer depend on a cache of this host.
     pub fn drain(&self) -> Result<()> {
-        self.dev.drain().map_err(Self::error(Operation::Drain, BlockAddr(0)))
-    }
-
-    /// Counters of the device's own.
-    pub fn counters(&self) -> Vec<(String, u64)> {
-        self.dev.counters()
+        self.raw.drain().map_err(Self::error(Operation::Drain, 0u32))
     }
 
     /// The first flush of a caller that writes a little more and flushes again with [`Self::flush_more`].
@@ -246,12 +224,7 @@ impl Device {
     }
 
     fn issue_flush(&self) -> Result<()> {
-        self.dev.flush().map_err(Self::error(Operation::Flush, BlockAddr(0)))
-    }
-
-    /// Flushes requested, and flushes issued.
-    pub fn flushes(&self) -> (u64, u64) {
-        self.durable.counts()
+        self.raw.flush().map_err(Self::error(Operation::Flush, 0u32))
     }
 
     /// Prepares unused blocks for durable writes.
@@ -259,20 +232,16 @@ impl Device {
         if self.is_zoned() {
             return Ok(());
         }
-        self.dev.prepare(addr.0.into(), count.into()).map_err(Self::error(Operation::Prepare, addr))
+        self.raw.prepare(addr.0.into(), count.into()).map_err(Self::error(Operation::Prepare, addr.0))
     }
 
     /// Storage of the image files; none if every block has storage, or if the host does not report it.
     pub fn host_storage(&self) -> Option<HostStorage> {
-        self.dev.host_storage().ok().flatten()
-    }
-    /// Whether the volume is in image files that have all of their storage.
-    pub fn is_preallocated(&self) -> bool {
-        self.dev.is_preallocated()
+        self.raw.host_storage().ok().flatten()
     }
     /// Reports to the device that blocks hold no data.
     pub fn discard(&self, addr: BlockAddr, count: u32) -> Result<()> {
-        self.dev.discard(addr.0.into(), count.into()).map_err(Self::error(Operation::Discard, addr))
+        self.raw.discard(addr.0.into(), count.into()).map_err(Self::error(Operation::Discard, addr.0))
     }
 }
 
@@ -280,7 +249,7 @@ impl segno_layout::Reader for Device {
     type Error = Error;
 
     fn end(&self) -> u32 {
-        u32::try_from(self.dev.block_count()).unwrap_or(u32::MAX)
+        u32::try_from(self.raw.block_count()).unwrap_or(u32::MAX)
     }
 
     fn read_block(&self, at: BlockAddr) -> Result<Option<Block>> {

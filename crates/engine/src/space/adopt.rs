@@ -22,7 +22,7 @@ impl Space {
             return if kind.is_node() {
                 Err(bad("data block in a segment of nodes").into())
             } else {
-                self.with_table(|t| t.validate(addr, now, &self.geo))
+                self.with_table(|t| t.set_valid(&[addr], true, now))
             };
         }
         let (empty, log) = self.with_table(|t| (t.valid_in_segment(seg) == 0, t.log_of(seg)));
@@ -39,7 +39,7 @@ impl Space {
         let entry = summary.entries.get_mut(off as usize);
         invariant!(self.health, entry.map(|e| *e = owner).is_some(), "a block is beyond its segment");
         self.ssa.lock().insert(seg, Arc::new(summary));
-        self.with_table(|t| t.validate(addr, now, &self.geo))
+        self.with_table(|t| t.set_valid(&[addr], true, now))
     }
 
     /// Stores the owner of a block in the summary of the log that has its segment open, if any.

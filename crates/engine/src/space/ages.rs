@@ -3,7 +3,7 @@ use super::Space;
 use super::table::Table;
 use segno_clean::lifetime::{DataLog, Lifetimes, OldCopy};
 use segno_format::sit::LogType;
-use segno_format::{BlockAddr, Geometry, SegNo};
+use segno_format::{BlockAddr, SegNo};
 
 /// The clock of opening stamps, and what depends on it.
 #[derive(Debug, Default)]
@@ -75,8 +75,8 @@ impl Table {
         }
     }
 
-    fn log_of_written(&mut self, old: BlockAddr, geo: &Geometry) -> LogType {
-        let old = geo.seg_of(old).and_then(|(seg, _)| {
+    fn log_of_written(&mut self, old: BlockAddr) -> LogType {
+        let old = self.geo.seg_of(old).and_then(|(seg, _)| {
             let opened = self.index.opening(self.geo.sec_of(seg));
             Some(OldCopy { log: data_log(self.log_of(seg))?, opened })
         });
@@ -95,7 +95,7 @@ impl Table {
 impl Space {
     /// The log of each block that a file without a hint writes, from the block that it replaces.
     pub fn logs_of_written(&self, old: &[BlockAddr]) -> Vec<LogType> {
-        self.with_table(|t| old.iter().map(|&a| t.log_of_written(a, &self.geo)).collect())
+        self.with_table(|t| old.iter().map(|&a| t.log_of_written(a)).collect())
     }
     /// The log for data blocks that cleaning moves out of a segment.
     pub fn log_of_moved(&self, from: SegNo) -> LogType {
@@ -103,16 +103,11 @@ impl Space {
     }
 }
 
-fn data_log(log: LogType) -> Option<DataLog> {
-    match log {
-        LogType::HotData => Some(DataLog::Hot),
-        LogType::WarmData => Some(DataLog::Warm),
-        LogType::ColdData => Some(DataLog::Cold),
-        LogType::HotNode | LogType::WarmNode | LogType::ColdNode => None,
-    }
+pub(super) fn data_log(log: LogType) -> Option<DataLog> {
+    DataLog::ALL.into_iter().find(|&data| log_type(data) == log)
 }
 
-fn log_type(log: DataLog) -> LogType {
+pub(super) fn log_type(log: DataLog) -> LogType {
     match log {
         DataLog::Hot => LogType::HotData,
         DataLog::Warm => LogType::WarmData,

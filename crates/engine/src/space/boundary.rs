@@ -69,21 +69,14 @@ impl Table {
     }
 
     /// Records blocks of a segment that became valid after the boundary.
-    pub(super) fn note_since(&mut self, seg: SegNo, addrs: &[BlockAddr], geo: &Geometry) {
+    pub(super) fn note_since(&mut self, seg: SegNo, addrs: &[BlockAddr]) {
         let Some(snapshot) = self.boundary.as_mut().and_then(|b| b.snapshot.get_mut(&seg)) else { return };
-        addrs.iter().for_each(|&a| msb::put(&mut snapshot.since, offset_of(a, geo), true));
+        addrs.iter().for_each(|&a| msb::put(&mut snapshot.since, offset_of(a, &self.geo), true));
     }
 
     /// Makes blocks of the checkpoint in progress valid or invalid. With `live` the live state changes too.
-    pub fn place_frozen(
-        &mut self,
-        addrs: &[BlockAddr],
-        on: bool,
-        live: bool,
-        now: u64,
-        geo: &Geometry,
-    ) -> Result<()> {
-        for (first, seg, run) in by_segment(addrs, geo) {
+    pub fn place_frozen(&mut self, addrs: &[BlockAddr], on: bool, live: bool, now: u64) -> Result<()> {
+        for (first, seg, run) in by_segment(addrs, self.geo) {
             let seg = seg.ok_or_else(|| misplaced(first, "block outside the main area", on))?;
             if !live {
                 self.keep_at_boundary(seg);
@@ -94,10 +87,10 @@ impl Table {
             };
             boundary.changed.insert(seg);
             if let Some(snapshot) = boundary.snapshot.get_mut(&seg) {
-                snapshot.set_valid(run, on, geo)?;
+                snapshot.set_valid(run, on, &self.geo)?;
             }
             if live {
-                self.set_valid_in_segment(seg, run, on, now, geo)?;
+                self.set_valid_in_segment(seg, run, on, now)?;
             }
         }
         Ok(())
@@ -200,9 +193,9 @@ mod tests {
             let mut t = Table::new(&geo, crate::health::test_health());
             t.open(SegNo(0), LogType::WarmNode);
             t.open(SegNo(1), LogType::WarmNode);
-            t.validate(addr(OLD), 1, &geo).unwrap();
+            t.set_valid(&[addr(OLD)], true, 1).unwrap();
             t.freeze();
-            t.place_frozen(&[addr(NEW)], true, true, 1, &geo).unwrap();
+            t.place_frozen(&[addr(NEW)], true, true, 1).unwrap();
             // State of the NAT: the node's address, and whether the node still exists.
             let (mut at, mut live) = (OLD, true);
             let (mut placed_live, mut displaced, mut freed_at) = (None, false, None);
@@ -214,9 +207,9 @@ mod tests {
                     }
                     (0, Some(live), _) if !displaced => {
                         displaced = true;
-                        t.place_frozen(&[addr(OLD)], false, live, 1, &geo).unwrap();
+                        t.place_frozen(&[addr(OLD)], false, live, 1).unwrap();
                         if !live {
-                            t.invalidate(addr(NEW), 1, &geo).unwrap();
+                            t.set_valid(&[addr(NEW)], false, 1).unwrap();
                         }
                     }
                     (0, ..) => {
@@ -236,7 +229,7 @@ mod tests {
                     (_, _, None) => {
                         (freed_at, live) = (Some(at), false);
                     }
-                    (_, _, Some(at)) => t.invalidate(addr(at), 1, &geo).unwrap(),
+                    (_, _, Some(at)) => t.set_valid(&[addr(at)], false, 1).unwrap(),
                 }
                 for (seg, off) in [off(OLD), off(NEW)] {
                     assert!(

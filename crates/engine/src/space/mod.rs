@@ -111,16 +111,16 @@ impl Space {
         let now = self.now();
         self.with_table(|t| {
             if old.is_real() {
-                t.place_frozen(&[old], false, live, now, &self.geo)?;
+                t.place_frozen(&[old], false, live, now)?;
             }
-            if live { Ok(()) } else { t.invalidate(new, now, &self.geo) }
+            if live { Ok(()) } else { t.set_valid(&[new], false, now) }
         })
     }
 
     /// Frees blocks. They are not reused before the next checkpoint.
     pub fn invalidate(&self, addrs: &[BlockAddr]) -> Result<()> {
         let now = self.now();
-        self.with_table(|t| t.set_valid(addrs, false, now, &self.geo))
+        self.with_table(|t| t.set_valid(addrs, false, now))
     }
 
     /// Whether the block's SIT bit is set.

@@ -1,7 +1,7 @@
 //! Blocks between their allocation and their publication.
 use super::{Space, Table, Tables};
 use crate::error::Result;
-use segno_format::{BlockAddr, Geometry, SegNo};
+use segno_format::{BlockAddr, SegNo};
 use std::sync::Arc;
 
 /// Blocks that a log handed out. Each is published once it is written, or abandoned. Until then its segment is neither free nor a
@@ -38,7 +38,8 @@ impl Placement {
     }
 
     /// Blocks are being published.
-    fn take(&mut self, t: &mut Table, addrs: &[BlockAddr], geo: &Geometry) -> Result<()> {
+    fn take(&mut self, t: &mut Table, addrs: &[BlockAddr]) -> Result<()> {
+        let geo = t.geo;
         let seg_of = |a: &BlockAddr| geo.seg_of(*a).map(|(seg, _)| seg);
         for run in addrs.chunk_by(|a, b| seg_of(a) == seg_of(b)) {
             let (seg, count) = (run.first().and_then(seg_of), run.len() as u32);
@@ -81,9 +82,9 @@ impl Space {
     pub fn publish(&self, placed: &mut Placement, new: &[BlockAddr], old: &[BlockAddr]) -> Result<()> {
         let now = self.now();
         self.with_table(|t| {
-            placed.take(t, new, &self.geo)?;
-            t.set_valid(new, true, now, &self.geo)?;
-            t.set_valid(old, false, now, &self.geo)
+            placed.take(t, new)?;
+            t.set_valid(new, true, now)?;
+            t.set_valid(old, false, now)
         })
     }
 
@@ -91,8 +92,8 @@ impl Space {
     pub fn place_all(&self, placed: &mut Placement, addrs: &[BlockAddr]) -> Result<()> {
         let now = self.now();
         self.with_table(|t| {
-            placed.take(t, addrs, &self.geo)?;
-            t.place_frozen(addrs, true, true, now, &self.geo)
+            placed.take(t, addrs)?;
+            t.place_frozen(addrs, true, true, now)
         })
     }
 
@@ -117,7 +118,7 @@ mod tests {
     use crate::meta::test_geometry;
 
     struct Rig {
-        geo: Geometry,
+        geo: segno_format::Geometry,
         health: Arc<Health>,
         tables: Arc<Tables>,
     }
@@ -141,7 +142,7 @@ mod tests {
             (0..count).map(|i| self.geo.seg_start(SegNo(seg)).offset(i)).collect()
         }
         fn publish(&self, placed: &mut Placement, addrs: &[BlockAddr]) -> Result<()> {
-            self.tables.with(|t| placed.take(t, addrs, &self.geo))
+            self.tables.with(|t| placed.take(t, addrs))
         }
         fn unpublished(&self) -> Vec<(u32, u32)> {
             let mut all: Vec<_> =

@@ -1,5 +1,6 @@
 //! Data logs share their sections while the free ones may be needed for nodes (`segno_clean::need`).
 use super::Space;
+use super::ages::{data_log, log_type};
 use super::log::{LockedLog, Log};
 use crate::lock::{MutexGuard, rank};
 use crate::sync::atomic::Ordering;
@@ -39,12 +40,9 @@ impl Space {
 
     /// The data log to write to instead of one that may open no section.
     fn log_with_room(&self, kind: LogType) -> Option<LogType> {
-        let all = [LogType::HotData, LogType::WarmData, LogType::ColdData];
-        let room = all.map(|kind| u64::from(self.logs[kind.idx()].place().1.saturating_sub(1)));
-        let of = DataLog::ALL.into_iter().zip(all);
-        let own = of.clone().find(|&(_, other)| other == kind)?.0;
-        let shared = own.shared(room)?;
-        of.into_iter().find(|&(log, _)| log == shared).map(|(_, kind)| kind)
+        let room =
+            DataLog::ALL.map(|log| u64::from(self.logs[log_type(log).idx()].place().1.saturating_sub(1)));
+        data_log(kind)?.shared(room).map(log_type)
     }
 
     /// Locks the data log that continues for a full one, or that one again if none has room.

@@ -302,18 +302,9 @@ impl Table {
         sum / u64::from(self.geo.segs_per_sec.max(1))
     }
 
-    /// Makes a block valid.
-    pub fn validate(&mut self, addr: BlockAddr, now: u64, geo: &Geometry) -> Result<()> {
-        self.set_valid(&[addr], true, now, geo)
-    }
-    /// Frees a block.
-    pub fn invalidate(&mut self, addr: BlockAddr, now: u64, geo: &Geometry) -> Result<()> {
-        self.set_valid(&[addr], false, now, geo)
-    }
-
     /// Sets whether blocks are valid. Adjacent addresses of one segment cost one update of the indexes.
-    pub fn set_valid(&mut self, addrs: &[BlockAddr], on: bool, now: u64, geo: &Geometry) -> Result<()> {
-        for (first, seg, run) in by_segment(addrs, geo) {
+    pub fn set_valid(&mut self, addrs: &[BlockAddr], on: bool, now: u64) -> Result<()> {
+        for (first, seg, run) in by_segment(addrs, self.geo) {
             let outside = || {
                 let why = "block outside the main area";
                 Corrupt::block(Structure::SitBlock, first.0.into(), why, (!on).into(), on.into())
@@ -321,9 +312,9 @@ impl Table {
             let seg = seg.ok_or_else(outside)?;
             self.keep_at_boundary(seg);
             self.changed.insert(seg);
-            self.set_valid_in_segment(seg, run, on, now, geo)?;
+            self.set_valid_in_segment(seg, run, on, now)?;
             if on {
-                self.note_since(seg, run, geo);
+                self.note_since(seg, run);
             }
         }
         Ok(())
@@ -336,15 +327,14 @@ impl Table {
         addrs: &[BlockAddr],
         on: bool,
         now: u64,
-        geo: &Geometry,
     ) -> Result<()> {
         let bad =
             |a: BlockAddr, why| Corrupt::block(Structure::SitBlock, a.0.into(), why, (!on).into(), on.into());
-        let mut refused = None;
+        let (mut refused, geo) = (None, self.geo);
         self.update(seg, |s, maps| {
             let maps = maps.get_or_insert_with(Maps::empty);
             for &addr in addrs {
-                let off = offset_of(addr, geo);
+                let off = offset_of(addr, &geo);
                 if msb::test(&maps.valid, off) == on {
                     refused = Some(addr);
                     break;
@@ -530,9 +520,9 @@ impl Table {
 /// Runs of addresses in one segment: the first, the segment if they are in the main area, and all.
 pub(super) fn by_segment<'a>(
     addrs: &'a [BlockAddr],
-    geo: &Geometry,
+    geo: Geometry,
 ) -> impl Iterator<Item = (BlockAddr, Option<SegNo>, &'a [BlockAddr])> {
-    let seg_of = |a: BlockAddr| geo.seg_of(a).map(|(seg, _)| seg);
+    let seg_of = move |a: BlockAddr| geo.seg_of(a).map(|(seg, _)| seg);
     let runs = addrs.chunk_by(move |&a, &b| seg_of(a) == seg_of(b));
     runs.filter_map(move |run| run.first().map(|&first| (first, seg_of(first), run)))
 }

@@ -65,7 +65,7 @@ impl Volume {
     /// Counters of the device below, by name, for reports.
     #[must_use]
     pub fn device_counters(&self) -> Vec<(String, u64)> {
-        self.base.dev.counters()
+        self.base.dev.raw.counters()
     }
 
     /// Counters and state by name, for reports.
@@ -76,7 +76,7 @@ impl Volume {
             self.space.with_table(|t| (t.free_segments(), t.prefree() as u64, t.parked_blocks()));
         let (shared, exclusive) = self.space.stream_counts();
         let mut out = self.base.stats.snapshot();
-        let (flushes_asked, flushes) = self.base.dev.flushes();
+        let (flushes_asked, flushes) = self.base.dev.durable.counts();
         out.extend([
             ("flushes_asked", flushes_asked),
             ("flushes", flushes),

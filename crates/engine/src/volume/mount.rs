@@ -99,7 +99,7 @@ impl Volume {
         }
         let dev = Arc::new(if zoned { Device::zoned(dev, geo)? } else { Device::new(dev, geo) });
         if opts.discard == Discard::Auto {
-            opts.discard = if dev.is_preallocated() { Discard::Never } else { Discard::DAY };
+            opts.discard = if dev.raw.is_preallocated() { Discard::Never } else { Discard::DAY };
         }
         let health = Arc::new(Health::new(sb.raw, dev.clone(), opts.observer.clone(), opts.read_only));
         let pack = read_pack(&dev, &geo)?;

@@ -357,7 +357,7 @@ impl Commit {
         }
         // Everything that the pack refers to, and the pack except its last block, must be durable before that block
         // is.
-        if self.base.dev.keeps_order() {
+        if self.base.dev.raw.keeps_order() {
             self.base.dev.write(last, &[&header])?;
             self.base.dev.flush()?;
         } else {

@@ -97,14 +97,14 @@ impl Commit {
         let _claim = phases.time(Phase::Node, |_| inode.flush.lock());
         let dev = &self.base.dev;
         // All data of the inode. A checkpoint that the log has to wait for makes it durable.
-        let data = dev.written();
+        let data = dev.durable.written();
         let mut more = None;
         let wanted = loop {
             match phases.time(Phase::Node, |phases| self.log_in_gate(inode, data, phases))? {
                 Step::Checkpoint(why) => return Ok(Some(why)),
                 Step::DataFirst => more = self.flush_logged(phases, || dev.flush_before_more(data))?,
                 Step::Unchanged => break data,
-                Step::Logged => break dev.written(),
+                Step::Logged => break dev.durable.written(),
             }
         };
         self.flush_logged(phases, || match more {
@@ -137,8 +137,8 @@ impl Commit {
             Route::Checkpoint(why) => return Ok(Step::Checkpoint(why)),
             Route::Chain { dent } => dent,
         };
-        let data_first = self.base.opts.fsync_mode == FsyncMode::Strict && !self.base.dev.keeps_order();
-        if data_first && !self.base.dev.is_durable(data) {
+        let data_first = self.base.opts.fsync_mode == FsyncMode::Strict && !self.base.dev.raw.keeps_order();
+        if data_first && !self.base.dev.durable.covers(data) {
             return Ok(Step::DataFirst);
         }
         let direct = self.dirty_direct(inode.ino, phases);

@@ -35,7 +35,7 @@ impl Commit {
             (mode, Some(area)) => (area, matches!(mode, JournalMode::On)),
         };
         // A refusal comes before any notice: nothing happens then.
-        match Journal::open(area.clone(), &self.journal_anchor(), self.base.dev.raw()) {
+        match Journal::open(area.clone(), &self.journal_anchor(), &*self.base.dev.raw) {
             Ok(Opened::Usable(replay)) if foreign => {
                 let found = self.space(area, make)?;
                 // One without records was made by a recovery that was cut off.
@@ -113,7 +113,7 @@ impl Commit {
 
     /// The gap between the end of the volume and the end of the device.
     fn journal_gap(&self) -> Option<Area> {
-        Area::tail(self.base.dev.shared(), self.base.geo.block_count)
+        Area::tail(self.base.dev.raw.clone(), self.base.geo.block_count)
     }
 
     /// The current checkpoint in the journal's terms.

@@ -106,15 +106,7 @@ impl Files {
 
     fn unpack_blocks(&self, inode: &Inode, stored: &[BlockAddr], plain: &mut [u8]) -> Result<()> {
         let (algorithm, checksum) = super::parameters::decoder(inode)?;
-        let mut blocks = vec![Block::zeroed(); stored.len()];
-        let mut rest = blocks.as_mut_slice();
-        for run in stored.chunk_by(|a, b| b.0 == a.0.saturating_add(1)) {
-            let (now, later) = rest.split_at_mut(run.len());
-            rest = later;
-            if let Some(&first) = run.first() {
-                self.base.dev.read_into(first, now)?;
-            }
-        }
+        let blocks = self.base.dev.read_scattered(stored)?;
         let data = compressed_data(inode.ino.0, blocks.as_bytes(), checksum)?;
         decompress(algorithm, data, plain)
             .map_err(|_| bad_cluster(inode, "data cannot be decompressed", data.len(), plain.len()))
