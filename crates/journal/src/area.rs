@@ -66,19 +66,15 @@ impl Area {
     }
 
     pub(crate) fn read(&self, at: u64, into: &mut [Block]) -> Result<()> {
-        self.dev.read(self.start + at, into).map_err(|source| Error::Io { op: Operation::Read, at, source })
+        self.dev.read(self.start + at, into).map_err(Error::io(Operation::Read, at))
     }
 
     pub(crate) fn write(&self, at: u64, blocks: &[&Block]) -> Result<()> {
-        self.dev.write(self.start + at, blocks).map_err(|source| Error::Io {
-            op: Operation::Write,
-            at,
-            source,
-        })
+        self.dev.write(self.start + at, blocks).map_err(Error::io(Operation::Write, at))
     }
 
     pub(crate) fn flush(&self) -> Result<()> {
-        self.dev.flush().map_err(|source| Error::Io { op: Operation::Flush, at: 0, source })
+        self.dev.flush().map_err(Error::io(Operation::Flush, 0))
     }
 }
 

@@ -102,6 +102,9 @@ pub enum Error {
 }
 
 impl Error {
+    pub(crate) fn io(op: Operation, at: u64) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::Io { op, at, source }
+    }
     /// Whether the space for a journal belongs to something else.
     #[must_use]
     pub fn is_occupied(&self) -> bool {

@@ -1,5 +1,6 @@
 //! The header of a group: 64 bytes at the start of its first block, checked by the group's and the header's checksum.
 use crate::bytes::Bytes;
+use crate::group::Kind;
 use segno_format::{Block, crc};
 
 pub(crate) const HEADER: usize = 64;
@@ -14,21 +15,21 @@ pub(crate) fn has_magic(block: &Block) -> bool {
 /// What the header says the payload is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PayloadKind {
-    Epoch,
-    Fsync,
+    Group(Kind),
     CpIntent,
 }
 
 impl PayloadKind {
     fn code(self) -> u8 {
         match self {
-            Self::Epoch => 1,
-            Self::Fsync => 2,
+            Self::Group(Kind::Epoch) => 1,
+            Self::Group(Kind::Fsync) => 2,
             Self::CpIntent => 3,
         }
     }
     fn of(code: u8) -> Option<Self> {
-        [Self::Epoch, Self::Fsync, Self::CpIntent].into_iter().find(|k| k.code() == code)
+        let all = [Self::Group(Kind::Epoch), Self::Group(Kind::Fsync), Self::CpIntent];
+        all.into_iter().find(|k| k.code() == code)
     }
 }
 
@@ -56,7 +57,7 @@ pub(crate) struct Header {
 
 impl Header {
     /// The bytes, and the checksum that the next header carries.
-    pub(crate) fn encode(&self, seed: u32) -> ([u8; HEADER], u32) {
+    pub(crate) fn encode(&self, seed: u32) -> (Vec<u8>, u32) {
         let mut out = Vec::with_capacity(HEADER);
         out.extend(MAGIC.to_le_bytes());
         out.extend([VERSION, self.kind.code(), u8::from(self.more), 0]);
@@ -68,9 +69,7 @@ impl Header {
         }
         let sum = crc(seed, &out);
         out.extend(sum.to_le_bytes());
-        let mut bytes = [0; HEADER];
-        bytes.iter_mut().zip(out).for_each(|(to, from)| *to = from);
-        (bytes, sum)
+        (out, sum)
     }
 
     /// The header and its checksum, if the bytes are one.
@@ -84,26 +83,22 @@ impl Header {
             return Err("checksum of the header");
         }
         let (version, kind, more, zero) = (b.u8()?, b.u8()?, b.u8()?, b.u8()?);
-        let (seq, epoch) = (b.counter()?, b.counter()?);
-        let (last_epoch, durable_seq) = (b.counter()?, b.counter()?);
-        let (blocks, payload_len, mount) = (b.u32()?, b.u32()?, b.u32()?);
-        let (prev_crc, payload_crc) = (b.u32()?, b.u32()?);
         if version != VERSION || more > 1 || zero != 0 {
             return Err("version or flags of the header");
         }
-        let kind = PayloadKind::of(kind).ok_or("kind of the group")?;
+        // In the order of the bytes.
         let header = Self {
-            kind,
+            kind: PayloadKind::of(kind).ok_or("kind of the group")?,
             more: more == 1,
-            seq,
-            epoch,
-            last_epoch,
-            durable_seq,
-            blocks,
-            payload_len,
-            mount,
-            prev_crc,
-            payload_crc,
+            seq: b.counter()?,
+            epoch: b.counter()?,
+            last_epoch: b.counter()?,
+            durable_seq: b.counter()?,
+            blocks: b.u32()?,
+            payload_len: b.u32()?,
+            mount: b.u32()?,
+            prev_crc: b.u32()?,
+            payload_crc: b.u32()?,
         };
         Ok((header, sum))
     }
@@ -117,7 +112,7 @@ mod tests {
     #[test]
     fn a_number_at_its_end_is_no_group() {
         let sound = Header {
-            kind: PayloadKind::Epoch,
+            kind: PayloadKind::Group(Kind::Epoch),
             more: false,
             seq: 1,
             epoch: 2,

@@ -1,7 +1,7 @@
 //! The journal of a mounted volume: appending, and giving space back.
 use crate::area::Area;
 use crate::error::{Error, Result};
-use crate::group::{Group, Kind};
+use crate::group::Group;
 use crate::header::{HEADER, Header, PayloadKind};
 use crate::ring::{GROUP_PAYLOAD, MAX_GROUP_BLOCKS, MIN_RING, Ring, SUPERBLOCKS};
 use crate::superblock::{Anchor, Checkpoint, CpIntent, JournalSuperblock, Tail};
@@ -76,8 +76,8 @@ impl Journal {
     pub fn create(space: Vacant, cp: &Checkpoint, unique: [u8; 16]) -> Result<Self> {
         let area = space.area();
         let blocks = area.blocks();
-        if blocks < SUPERBLOCKS + MIN_RING {
-            return Err(Error::TooSmall { blocks, least: SUPERBLOCKS + MIN_RING });
+        if blocks < Self::LEAST_BLOCKS {
+            return Err(Error::TooSmall { blocks, least: Self::LEAST_BLOCKS });
         }
         let before = JournalSuperblock::read(&area).map_or(0, |s| s.generation);
         let cp_in_force = CpIntent { version: cp.version, crc: cp.crc, boundary: 0, canaries: Vec::new() };
@@ -129,12 +129,13 @@ impl Journal {
 
     /// Writes a group. It is accepted after a crash if all of it, and all before it, arrived; [`Journal::flush`] sees to it.
     pub fn append(&self, group: &Group) -> Result<Position> {
-        let kind = match group.kind {
-            Kind::Epoch => PayloadKind::Epoch,
-            Kind::Fsync => PayloadKind::Fsync,
-        };
         let payloads = group.payloads(self.group_payload)?;
-        self.write_groups(kind, (group.epoch, group.last_epoch()), &payloads, FOR_INTENTS)
+        self.write_groups(
+            PayloadKind::Group(group.kind),
+            (group.epoch, group.last_epoch()),
+            &payloads,
+            FOR_INTENTS,
+        )
     }
 
     /// Announces a checkpoint: when its last block is durable, it is the one that replay starts from. Every group of an

@@ -2,8 +2,8 @@
 use crate::area::Area;
 use crate::bytes::Bytes;
 use crate::error::{Error, Result};
-use crate::group::{Accepted, Group, Kind};
-use crate::header::PayloadKind;
+use crate::group::{Accepted, Group};
+use crate::header::{Header, PayloadKind};
 use crate::journal::{Journal, Live};
 use crate::payload::Payload;
 use crate::record::{Map, Record, data_crc};
@@ -101,12 +101,7 @@ pub struct Replay {
 /// A group of the chain.
 struct Found {
     live: Live,
-    kind: PayloadKind,
-    more: bool,
-    epoch: u64,
-    last_epoch: u64,
-    durable_seq: u64,
-    mount: u32,
+    header: Header,
     sum: u32,
 }
 
@@ -144,8 +139,7 @@ impl Journal {
         }
         drop_unfinished(&mut scan);
         check_data(&ring, &mut scan, &anchor, data)?;
-        let mount = scan.chain.iter().map(|f| f.mount).fold(superblock.mount, u32::max);
-        superblock.mount = mount;
+        superblock.mount = scan.chain.iter().map(|f| f.header.mount).fold(superblock.mount, u32::max);
         let accepted = accepted(&scan, &anchor);
         let head = scan.chain.last().map_or(superblock.tail, |f| Tail {
             index: ring.after(f.live.index, f.live.blocks),
@@ -271,16 +265,7 @@ fn scan(ring: &Ring, superblock: &JournalSuperblock) -> Result<Scan> {
         let last_epoch = (h.kind != PayloadKind::CpIntent).then_some(h.last_epoch);
         let live = Live { seq: h.seq, index: at.index, blocks, prev_crc: h.prev_crc, last_epoch };
         let sum = loaded.sum;
-        out.chain.push(Found {
-            live,
-            kind: h.kind,
-            more: h.more,
-            epoch: h.epoch,
-            last_epoch: h.last_epoch,
-            durable_seq: h.durable_seq,
-            mount: h.mount,
-            sum,
-        });
+        out.chain.push(Found { live, header: h, sum });
         at = Tail { index: ring.after(at.index, blocks), seq: at.seq + 1, prev_crc: sum };
     };
     Ok(out)
@@ -289,11 +274,8 @@ fn scan(ring: &Ring, superblock: &JournalSuperblock) -> Result<Scan> {
 /// The first canary that has changed.
 fn foreign_write(canaries: &[Canary], data: &dyn BlockDevice) -> Result<Option<BlockAddr>> {
     for canary in canaries {
-        let now = Canary::of(data, canary.addr).map_err(|source| Error::Io {
-            op: Operation::ReadCanary,
-            at: canary.addr.0.into(),
-            source,
-        })?;
+        let at = canary.addr.0.into();
+        let now = Canary::of(data, canary.addr).map_err(Error::io(Operation::ReadCanary, at))?;
         if now != *canary {
             return Ok(Some(canary.addr));
         }
@@ -303,7 +285,7 @@ fn foreign_write(canaries: &[Canary], data: &dyn BlockDevice) -> Result<Option<B
 
 /// Takes groups off the end whose last part is missing.
 fn drop_unfinished(scan: &mut Scan) {
-    while scan.chain.pop_if(|f| f.more).is_some() {
+    while scan.chain.pop_if(|f| f.header.more).is_some() {
         scan.end = "an epoch without its last part";
     }
 }
@@ -311,7 +293,7 @@ fn drop_unfinished(scan: &mut Scan) {
 /// Cuts the chain at the first group that maps a block whose content did not arrive. Groups known to be durable are not
 /// looked at: their data is as durable.
 fn check_data(ring: &Ring, scan: &mut Scan, anchor: &Anchor, data: &dyn BlockDevice) -> Result<()> {
-    let durable = scan.chain.iter().map(|f| f.durable_seq).max().unwrap_or(0);
+    let durable = scan.chain.iter().map(|f| f.header.durable_seq).max().unwrap_or(0);
     let mut window = Window::default();
     let mut cut = None;
     for a in accepted(scan, anchor).iter().filter(|a| a.seq > durable) {
@@ -348,7 +330,7 @@ fn has_arrived(map: &Map, data: &dyn BlockDevice) -> Result<bool> {
         for i in 0..run.count {
             let Some(&crc) = crcs.next() else { return Ok(true) };
             let at = u64::from(run.addr.offset(i).0);
-            data.read(at, &mut one).map_err(|source| Error::Io { op: Operation::ReadData, at, source })?;
+            data.read(at, &mut one).map_err(Error::io(Operation::ReadData, at))?;
             if one.iter().any(|b| data_crc(b) != crc) {
                 return Ok(false);
             }
@@ -358,15 +340,10 @@ fn has_arrived(map: &Map, data: &dyn BlockDevice) -> Result<bool> {
 }
 
 fn accepted(scan: &Scan, anchor: &Anchor) -> Vec<Accepted> {
-    let counts = |f: &&Found| f.live.seq >= anchor.first_seq && f.last_epoch > anchor.cp.boundary;
+    let counts = |f: &&Found| f.live.seq >= anchor.first_seq && f.header.last_epoch > anchor.cp.boundary;
     let one = |f: &Found| {
-        let kind = match f.kind {
-            PayloadKind::Epoch => Kind::Epoch,
-            PayloadKind::Fsync => Kind::Fsync,
-            PayloadKind::CpIntent => return None,
-        };
+        let Header { kind: PayloadKind::Group(kind), epoch, last_epoch, .. } = f.header else { return None };
         let bytes = f.live.blocks * segno_format::BLOCK_SIZE as u64;
-        let (epoch, last_epoch) = (f.epoch, f.last_epoch);
         Some(Accepted { seq: f.live.seq, kind, epoch, last_epoch, bytes, index: f.live.index })
     };
     scan.chain.iter().filter(counts).filter_map(one).collect()

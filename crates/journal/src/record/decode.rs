@@ -99,27 +99,21 @@ fn range<B>(kind: u8, b: &mut Bytes<'_>) -> Result<Record<B>, Bad> {
 }
 
 fn inode_new(flags: u8, b: &mut Bytes<'_>) -> Result<InodeNew, Bad> {
-    let (mode, inline, advise) = (b.u16()?, b.u8()?, b.u8()?);
-    let (uid, gid) = (b.varint_u32()?, b.varint_u32()?);
-    let (iflags, generation, pino) = (b.u32()?, b.u32()?, b.ino()?);
-    let (inline_xattr_size, time) = (b.u16()?, time(b)?);
-    let projid = if flags & flag::PROJID != 0 { b.u32()? } else { 0 };
-    let rdev = if flags & flag::RDEV != 0 { b.u32()? } else { 0 };
-    let tmpfile = flags & flag::TMPFILE != 0;
+    // In the order of the bytes.
     Ok(InodeNew {
-        mode,
-        inline,
-        advise,
-        uid,
-        gid,
-        projid,
-        flags: iflags,
-        generation,
-        pino,
-        rdev,
-        inline_xattr_size,
-        time,
-        tmpfile,
+        mode: b.u16()?,
+        inline: b.u8()?,
+        advise: b.u8()?,
+        uid: b.varint_u32()?,
+        gid: b.varint_u32()?,
+        flags: b.u32()?,
+        generation: b.u32()?,
+        pino: b.ino()?,
+        inline_xattr_size: b.u16()?,
+        time: time(b)?,
+        projid: if flags & flag::PROJID != 0 { b.u32()? } else { 0 },
+        rdev: if flags & flag::RDEV != 0 { b.u32()? } else { 0 },
+        tmpfile: flags & flag::TMPFILE != 0,
     })
 }
 

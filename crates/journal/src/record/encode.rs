@@ -57,11 +57,9 @@ impl Record {
     /// Appends the record to `out`: one, or several for a map of many runs.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Map(map) => pieces(map).for_each(|piece| one(out, code::MAP, |out| map_body(out, &piece))),
-            Self::Packed(map) => {
-                pieces(map).for_each(|piece| one(out, code::PACKED, |out| map_body(out, &piece)));
-            }
-            other => one(out, other.code(), |out| other.body(out)),
+            Self::Map(map) => pieces(map).for_each(|piece| Self::Map(piece).encode_one(out)),
+            Self::Packed(map) => pieces(map).for_each(|piece| Self::Packed(piece).encode_one(out)),
+            other => other.encode_one(out),
         }
     }
 
@@ -87,102 +85,91 @@ impl Record {
         }
     }
 
-    fn code(&self) -> u8 {
-        match self {
-            Self::InodeNew(_) => code::INODE_NEW,
-            Self::Attr(_) => code::ATTR,
-            Self::Nlink(_) => code::NLINK,
-            Self::InodeFree => code::INODE_FREE,
-            Self::DentryAdd { .. } => code::DENTRY_ADD,
-            Self::DentryDel { .. } => code::DENTRY_DEL,
-            Self::DentrySet { .. } => code::DENTRY_SET,
-            Self::DotDot { .. } => code::DOTDOT,
-            Self::DirTouch(_) => code::DIR_TOUCH,
-            Self::Map(_) => code::MAP,
-            Self::Packed(_) => code::PACKED,
-            Self::Compression(_) => code::COMPRESSION,
-            Self::Released(_) => code::RELEASED,
-            Self::Reserve { .. } => code::RESERVE,
-            Self::Unmap { .. } => code::UNMAP,
-            Self::Truncate { .. } => code::TRUNCATE,
-            Self::Collapse { .. } => code::COLLAPSE,
-            Self::Insert { .. } => code::INSERT,
-            Self::InlineData { .. } => code::INLINE_DATA,
-            Self::InlineOff => code::INLINE_OFF,
-            Self::XattrSet { .. } => code::XATTR_SET,
-            Self::XattrDel { .. } => code::XATTR_DEL,
+    /// Writes header, body and padding.
+    fn encode_one(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend([0; 4]);
+        let (code, flags) = self.body(out);
+        out.resize(out.len().next_multiple_of(4), 0);
+        // Nothing that the engine makes comes near 256 KiB: a value is at most a block, and maps are cut into pieces.
+        let words = u16::try_from((out.len() - start) / 4).unwrap_or(u16::MAX);
+        let [low, high] = words.to_le_bytes();
+        if let Some(header) = out.get_mut(start..start + 4) {
+            header.copy_from_slice(&[code, flags, low, high]);
         }
     }
 
-    /// Writes the body; returns the flags.
-    fn body(&self, out: &mut Vec<u8>) -> u8 {
+    /// Writes the body; returns type and flags.
+    fn body(&self, out: &mut Vec<u8>) -> (u8, u8) {
         match self {
-            Self::InodeNew(new) => return inode_new(out, new),
-            Self::Attr(attr) => attr_body(out, attr),
-            Self::Nlink(delta) => out.extend(delta.to_le_bytes()),
-            Self::InodeFree | Self::InlineOff => {}
+            Self::InodeNew(new) => (code::INODE_NEW, inode_new(out, new)),
+            Self::Attr(attr) => {
+                attr_body(out, attr);
+                (code::ATTR, 0)
+            }
+            Self::Nlink(delta) => {
+                out.extend(delta.to_le_bytes());
+                (code::NLINK, 0)
+            }
+            Self::InodeFree => (code::INODE_FREE, 0),
             Self::DentryAdd { ino, file_type, hash, primary, name } => {
                 put_ino(out, *ino);
                 out.push(*file_type);
-                return dentry(out, *hash, *primary, name);
+                (code::DENTRY_ADD, dentry(out, *hash, *primary, name))
             }
             Self::DentryDel { ino, hash, name } => {
                 put_ino(out, *ino);
-                return dentry(out, *hash, false, name);
+                (code::DENTRY_DEL, dentry(out, *hash, false, name))
             }
             Self::DentrySet { old, new, file_type, hash, primary, name } => {
                 put_ino(out, *old);
                 put_ino(out, *new);
                 out.push(*file_type);
-                return dentry(out, *hash, *primary, name);
+                (code::DENTRY_SET, dentry(out, *hash, *primary, name))
             }
-            Self::DotDot { parent } => put_ino(out, *parent),
-            Self::DirTouch(time) => put_time(out, *time),
-            Self::Map(map) | Self::Packed(map) => return map_body(out, map),
-            Self::Compression(None) | Self::Released(false) => {}
-            Self::Released(true) => return flag::ON,
+            Self::DotDot { parent } => {
+                put_ino(out, *parent);
+                (code::DOTDOT, 0)
+            }
+            Self::DirTouch(time) => {
+                put_time(out, *time);
+                (code::DIR_TOUCH, 0)
+            }
+            Self::Map(map) => (code::MAP, map_body(out, map)),
+            Self::Packed(map) => (code::PACKED, map_body(out, map)),
+            Self::Compression(None) => (code::COMPRESSION, 0),
             Self::Compression(Some(how)) => {
                 out.extend([how.algorithm, how.log_cluster]);
                 out.extend(how.flag.to_le_bytes());
-                return flag::ON;
+                (code::COMPRESSION, flag::ON)
             }
-            Self::Reserve { page, count }
-            | Self::Unmap { page, count }
-            | Self::Collapse { page, count }
-            | Self::Insert { page, count } => {
-                put_varint(out, *page);
-                put_varint(out, *count);
+            Self::Released(released) => (code::RELEASED, if *released { flag::ON } else { 0 }),
+            Self::Reserve { page, count } => put_range(out, code::RESERVE, *page, *count),
+            Self::Unmap { page, count } => put_range(out, code::UNMAP, *page, *count),
+            Self::Collapse { page, count } => put_range(out, code::COLLAPSE, *page, *count),
+            Self::Insert { page, count } => put_range(out, code::INSERT, *page, *count),
+            Self::Truncate { size } => {
+                put_varint(out, *size);
+                (code::TRUNCATE, 0)
             }
-            Self::Truncate { size } => put_varint(out, *size),
             Self::InlineData { offset, bytes } => {
                 out.extend(offset.to_le_bytes());
                 put_bytes(out, bytes);
+                (code::INLINE_DATA, 0)
             }
+            Self::InlineOff => (code::INLINE_OFF, 0),
             Self::XattrSet { index, name, value } => {
                 out.push(*index);
                 put_bytes(out, name);
                 put_bytes(out, value);
+                (code::XATTR_SET, 0)
             }
             Self::XattrDel { index, name } => {
                 out.push(*index);
                 put_bytes(out, name);
+                (code::XATTR_DEL, 0)
             }
         }
-        0
-    }
-}
-
-/// Writes header, body and padding of one record.
-fn one(out: &mut Vec<u8>, code: u8, body: impl FnOnce(&mut Vec<u8>) -> u8) {
-    let start = out.len();
-    out.extend([code, 0, 0, 0]);
-    let flags = body(out);
-    out.resize(out.len().next_multiple_of(4), 0);
-    // Nothing that the engine makes comes near 256 KiB: a value is at most a block, and maps are cut into pieces.
-    let words = u16::try_from((out.len() - start) / 4).unwrap_or(u16::MAX);
-    let [low, high] = words.to_le_bytes();
-    if let Some(header) = out.get_mut(start..start + 4) {
-        header.copy_from_slice(&[code, flags, low, high]);
     }
 }
 
@@ -209,16 +196,10 @@ fn pieces(map: &Map) -> impl Iterator<Item = Map> + '_ {
 }
 
 fn cut_run(run: Run, most: u32) -> impl Iterator<Item = Run> {
-    let mut rest = run;
-    std::iter::from_fn(move || {
-        let count = rest.count.min(most);
-        let part = Run { count, ..rest };
-        rest = Run {
-            page: rest.page + u64::from(count),
-            addr: rest.addr.offset(count),
-            count: rest.count - count,
-        };
-        (count > 0).then_some(part)
+    (0..run.count).step_by(most as usize).map(move |done| Run {
+        page: run.page + u64::from(done),
+        addr: run.addr.offset(done),
+        count: most.min(run.count - done),
     })
 }
 
@@ -261,36 +242,32 @@ fn inode_new(out: &mut Vec<u8>, new: &InodeNew) -> u8 {
 }
 
 fn attr_body(out: &mut Vec<u8>, a: &Attr) {
-    let at = out.len();
-    out.extend([0, 0]);
-    let mut mask = 0u16;
-    let mut bit = 1u16;
-    let mut put = |out: &mut Vec<u8>, bytes: Option<&[u8]>| {
-        if let Some(bytes) = bytes {
-            out.extend(bytes);
-            mask |= bit;
-        }
-        bit = bit.wrapping_shl(1);
-    };
-    put(out, a.mode.map(u16::to_le_bytes).as_ref().map(<[u8; 2]>::as_slice));
-    for v in [a.uid, a.gid, a.projid, a.flags, a.pino.map(|p| p.0)] {
-        put(out, v.map(u32::to_le_bytes).as_ref().map(<[u8; 4]>::as_slice));
-    }
-    put(out, a.size.map(u64::to_le_bytes).as_ref().map(<[u8; 8]>::as_slice));
-    for t in [a.atime, a.mtime, a.ctime] {
-        let bytes = t.map(|t| {
-            let mut b = Vec::with_capacity(12);
-            put_time(&mut b, t);
-            b
-        });
-        put(out, bytes.as_deref());
-    }
-    for v in [a.advise, a.inline] {
-        put(out, v.map(|v| [v]).as_ref().map(<[u8; 1]>::as_slice));
-    }
-    put(out, a.gc_failures.map(u16::to_le_bytes).as_ref().map(<[u8; 2]>::as_slice));
-    if let Some(place) = out.get_mut(at..at + 2) {
-        place.copy_from_slice(&mask.to_le_bytes());
+    let u16 = |v: Option<u16>| (v.map(u128::from), 2);
+    let u32 = |v: Option<u32>| (v.map(u128::from), 4);
+    let u8 = |v: Option<u8>| (v.map(u128::from), 1);
+    let time =
+        |t: Option<Time>| (t.map(|t| u128::from(t.secs.cast_unsigned()) | u128::from(t.nsec) << 64), 12);
+    // Value and bytes of each field, in the order of the bits of the mask.
+    let fields = [
+        u16(a.mode),
+        u32(a.uid),
+        u32(a.gid),
+        u32(a.projid),
+        u32(a.flags),
+        u32(a.pino.map(|p| p.0)),
+        (a.size.map(u128::from), 8),
+        time(a.atime),
+        time(a.mtime),
+        time(a.ctime),
+        u8(a.advise),
+        u8(a.inline),
+        u16(a.gc_failures),
+    ];
+    let set = (0..).zip(&fields).filter(|(_, (value, _))| value.is_some());
+    let mask = set.fold(0, |mask: u16, (bit, _)| mask | 1 << bit);
+    out.extend(mask.to_le_bytes());
+    for (value, bytes) in fields {
+        out.extend(value.into_iter().flat_map(|v| v.to_le_bytes().into_iter().take(bytes)));
     }
 }
 
@@ -300,6 +277,13 @@ fn dentry(out: &mut Vec<u8>, hash: Option<u32>, primary: bool, name: &[u8]) -> u
     }
     put_bytes(out, name);
     (if hash.is_some() { flag::HASH } else { 0 }) | (if primary { flag::PRIMARY } else { 0 })
+}
+
+/// The body of a record of a type that has a range alone.
+fn put_range(out: &mut Vec<u8>, code: u8, page: u64, count: u64) -> (u8, u8) {
+    put_varint(out, page);
+    put_varint(out, count);
+    (code, 0)
 }
 
 fn put_ino(out: &mut Vec<u8>, ino: Ino) {
