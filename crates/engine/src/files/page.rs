@@ -66,7 +66,8 @@ impl PageMap {
         Self { pages: BTreeMap::new(), dirty: 0, is_dir, covered: 0, account: None, hand: 0 }
     }
 
-    fn count_dirty(&self, mem: &Memory, n: i64) {
+    fn count_dirty(&mut self, mem: &Memory, n: i64) {
+        self.dirty = self.dirty.wrapping_add_signed(n as isize);
         if self.is_dir { &mem.dirty_dents } else { &mem.dirty_data }.add(n);
         if let Some(account) = &self.account {
             account.pages.add(n);
@@ -130,9 +131,7 @@ impl PageMap {
         page.make_stale();
         // A page under writeback shares its block with the I/O: make_mut then continues on a copy.
         change(Arc::make_mut(&mut page.block));
-        if !page.dirty {
-            page.dirty = true;
-            self.dirty += 1;
+        if !std::mem::replace(&mut page.dirty, true) {
             self.count_dirty(mem, 1);
         }
     }
@@ -169,9 +168,7 @@ impl PageMap {
                 page
             }
         };
-        if !page.dirty {
-            page.dirty = true;
-            self.dirty += 1;
+        if !std::mem::replace(&mut page.dirty, true) {
             self.count_dirty(mem, 1);
         }
     }
@@ -191,7 +188,6 @@ impl PageMap {
         let page = self.pages.get_mut(&index).filter(|p| p.dirty)?;
         page.dirty = false;
         page.flush_id = Some(id);
-        self.dirty -= 1;
         let out = page.block.clone();
         self.count_dirty(mem, -1);
         Some(out)
@@ -206,7 +202,6 @@ impl PageMap {
         page.flush_id = None;
         if failed && !page.dirty {
             page.dirty = true;
-            self.dirty += 1;
             self.count_dirty(mem, 1);
         } else if !page.dirty && !self.is_dir {
             self.pages.remove(&index);
@@ -253,7 +248,6 @@ impl PageMap {
             if let Some(p) = self.pages.remove(&i) {
                 mem.pages.add(-1);
                 if p.dirty {
-                    self.dirty -= 1;
                     self.count_dirty(mem, -1);
                 }
             }

@@ -3,13 +3,14 @@ use super::perm::{check_mutable, check_not_immutable};
 use crate::error::{Error, Result};
 use crate::files::{Inode, sanity};
 use crate::names::Names;
-use crate::times::{set_atime, set_ctime, set_mtime, time};
+use crate::times::time;
+use crate::transaction::store_attr;
 use crate::types::{Attr, SetAttr, Time};
 use segno_format::dentry::FileType;
 use segno_format::inode::{Inline, RawInode};
 use segno_format::{Features, Ino, rdev};
+use segno_journal::record;
 use std::sync::Arc;
-use zerocopy::little_endian::{U16, U32};
 
 const S_IFMT: u16 = 0o170_000;
 const S_ISUID: u16 = 0o4000;
@@ -95,7 +96,7 @@ impl Names {
         if let Some(attrs) = attrs {
             self.xattrs.store(&op, &inode, &attrs)?;
         }
-        self.nodes.cache.modify_inode(&op, &inode.frame, |i| apply(i, set, mode, now));
+        self.nodes.cache.modify_inode(&op, &inode.frame, |i| store_attr(i, &changed(set, mode, now)));
         self.attr_of(&inode)
     }
 }
@@ -134,24 +135,16 @@ fn new_mode(inode: &Inode, set: &SetAttr) -> Option<u16> {
     (mode != old || set.mode.is_some()).then_some(mode)
 }
 
-fn apply(i: &mut RawInode, set: &SetAttr, mode: Option<u16>, now: Option<Time>) {
-    if let Some(mode) = mode {
-        i.i_mode = U16::new(mode);
-    }
-    if let Some(uid) = set.uid {
-        i.i_uid = U32::new(uid);
-    }
-    if let Some(gid) = set.gid {
-        i.i_gid = U32::new(gid);
-    }
-    if let Some(t) = set.atime {
-        set_atime(i, t);
-    }
-    if let Some(t) = set.mtime.or(now.filter(|_| set.size.is_some())) {
-        set_mtime(i, t);
-    }
-    if let Some(t) = set.ctime.or(now) {
-        set_ctime(i, t);
+/// What changes in the inode block, but for the size.
+fn changed(set: &SetAttr, mode: Option<u16>, now: Option<Time>) -> record::Attr {
+    record::Attr {
+        mode,
+        uid: set.uid,
+        gid: set.gid,
+        atime: set.atime,
+        mtime: set.mtime.or(now.filter(|_| set.size.is_some())),
+        ctime: set.ctime.or(now),
+        ..record::Attr::default()
     }
 }
 

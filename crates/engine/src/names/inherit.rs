@@ -1,9 +1,7 @@
 //! Inheritance of a new inode from its directory.
+use segno_format::dentry::FileType;
 use segno_format::inode::{InodeFlags, RawInode};
 
-const S_IFMT: u16 = 0o170_000;
-const S_IFDIR: u16 = 0o040_000;
-const S_IFREG: u16 = 0o100_000;
 const S_ISGID: u16 = 0o2000;
 
 /// Inherited values.
@@ -21,7 +19,7 @@ pub(super) struct FromParent {
 pub(super) fn inherit(dir: &RawInode, mode: u16) -> FromParent {
     let flags = dir.flags();
     let setgid = dir.i_mode.get() & S_ISGID != 0;
-    let is_dir = mode & S_IFMT == S_IFDIR;
+    let is_dir = FileType::of_mode(mode) == FileType::Directory;
     let taken = inherited_flags(flags, mode);
     FromParent {
         flags: taken,
@@ -35,12 +33,12 @@ pub(super) fn inherit(dir: &RawInode, mode: u16) -> FromParent {
 fn inherited_flags(dir: InodeFlags, mode: u16) -> InodeFlags {
     let any = InodeFlags::NODUMP | InodeFlags::NOATIME;
     let file = any | InodeFlags::SYNC | InodeFlags::NOCOMP | InodeFlags::COMPR;
-    match mode & S_IFMT {
-        S_IFDIR => {
+    match FileType::of_mode(mode) {
+        FileType::Directory => {
             let more = InodeFlags::DIRSYNC | InodeFlags::PROJINHERIT | InodeFlags::CASEFOLD;
             dir & (file | more) | InodeFlags::INDEX
         }
-        S_IFREG => dir & file,
+        FileType::Regular => dir & file,
         _ => dir & any,
     }
 }

@@ -43,7 +43,7 @@ pub struct Names {
     writeback: Arc<Writeback>,
     pub dirs: Dirs,
     pub xattrs: Xattrs,
-    references: References,
+    pub references: References,
     /// Serializes renames of directories, so that no loop can form.
     rename: Mutex<(), { rank::RENAME }>,
 }

@@ -22,7 +22,7 @@ const LARGE_BYTES: i64 = 32;
 
 /// Reference counts of all inodes.
 #[derive(Debug)]
-pub(super) struct References {
+pub struct References {
     shards: [Mutex<Shard, { rank::LEAF }>; SHARDS],
     mem: Arc<Memory>,
 }
@@ -113,7 +113,8 @@ impl References {
         done
     }
 
-    fn add(&self, ino: Ino) {
+    /// Adds a reference: an inode without a name is kept until all references are dropped.
+    pub fn add(&self, ino: Ino) {
         self.change(ino, |shard| shard.add(ino));
     }
 
@@ -126,17 +127,13 @@ impl References {
         self.shards.iter().for_each(|shard| self.change_shard(shard, |s| *s = Shard::default()));
     }
 
-    pub(super) fn has(&self, ino: Ino) -> bool {
+    /// Whether the front end refers to the inode.
+    pub fn has(&self, ino: Ino) -> bool {
         self.change(ino, |shard| shard.has(ino))
     }
 }
 
 impl Names {
-    /// Adds a reference: an inode without a name is kept until all references are dropped.
-    pub fn add_reference(&self, ino: Ino) {
-        self.references.add(ino);
-    }
-
     /// Drops references. The last one frees an inode without a name or handle.
     pub fn drop_references(&self, ino: Ino, count: u64) -> Result<()> {
         // A concurrent removal of the last name either sees no reference, or has registered the orphan before this.
@@ -159,12 +156,6 @@ impl Names {
             // An inode that cannot be freed stays an orphan.
             let _kept = self.free_unreferenced(ino);
         }
-    }
-
-    /// Whether the front end refers to the inode.
-    #[must_use]
-    pub fn is_referenced(&self, ino: Ino) -> bool {
-        self.references.has(ino)
     }
 
     fn free_unreferenced(&self, ino: Ino) -> Result<()> {

@@ -57,15 +57,7 @@ impl Names {
         match &locked.new {
             New::Room(room) => self.dirs.insert_at(op, &r.new_dir, &r.new_name, *room, child, kind),
             New::Target(target, found) => {
-                let last = self.loses_last_name(target);
-                if last {
-                    self.reserve_orphan(target.ino)?;
-                }
-                self.dirs.retarget(op, &r.new_dir, found, child, kind).inspect_err(|_| {
-                    if last {
-                        self.nodes.since.remove_orphan(target.ino);
-                    }
-                })
+                self.unname(target, || self.dirs.retarget(op, &r.new_dir, found, child, kind))
             }
         }
     }

@@ -60,15 +60,8 @@ impl Names {
         child: &Arc<Inode>,
         found: &Found,
     ) -> Result<()> {
-        let last = self.loses_last_name(child);
-        if last {
-            self.reserve_orphan(child.ino)?;
-        }
-        self.dirs.remove(op, dir, found).inspect_err(|_| {
-            if last {
-                self.nodes.since.remove_orphan(child.ino);
-            }
-        })?;
+        let last = loses_last_name(child);
+        self.unname(child, || self.dirs.remove(op, dir, found))?;
         let now = self.base.now();
         self.drop_link(op, child, now);
         self.nodes.cache.modify_inode(op, &dir.frame, |i| {
@@ -83,8 +76,13 @@ impl Names {
     }
 
     /// Whether removing one more name leaves the inode without any.
-    pub(super) fn loses_last_name(&self, inode: &Inode) -> bool {
-        inode.is_dir() || inode.get(|i| i.i_links.get()) <= 1
+    /// Takes a name from an inode, which is an orphan before it loses the last one.
+    pub(super) fn unname(&self, inode: &Inode, change: impl FnOnce() -> Result<()>) -> Result<()> {
+        if !loses_last_name(inode) {
+            return change();
+        }
+        self.reserve_orphan(inode.ino)?;
+        change().inspect_err(|_| self.nodes.since.remove_orphan(inode.ino))
     }
 
     /// Drops a link. A directory has only one name, so it loses all links.
@@ -101,4 +99,8 @@ impl Names {
     pub fn free_if_unnamed(&self, inode: &Arc<Inode>) -> Result<()> {
         if inode.get(|i| i.i_links.get()) == 0 { self.free_inode(inode) } else { Ok(()) }
     }
+}
+
+fn loses_last_name(inode: &Inode) -> bool {
+    inode.is_dir() || inode.get(|i| i.i_links.get()) <= 1
 }

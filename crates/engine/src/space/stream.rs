@@ -137,8 +137,11 @@ impl Space {
         });
         drop(turn);
         let Some((segno, next)) = next else { return false };
-        let summary =
-            if next > 0 { self.summary_of_closed(segno) } else { Ok(self.empty_summary(stream.kind)) };
+        let summary = if next > 0 {
+            self.summary_of_closed(segno)
+        } else {
+            Ok(Arc::new(RawSummaryBlock::empty(stream.kind.summary_type())))
+        };
         // A segment whose summary cannot be read is left to cleaning, which reports it.
         let Ok(summary) = summary else { return false };
         self.alloc.opened.fetch_add(1, Ordering::Relaxed);
@@ -146,10 +149,6 @@ impl Space {
         tail.log =
             Some(Log { kind: stream.kind, segno, next, ssr: false, summary: Box::new(*summary), fsyncs: 0 });
         true
-    }
-
-    fn empty_summary(&self, kind: LogType) -> Arc<RawSummaryBlock> {
-        Arc::new(RawSummaryBlock::empty(kind.summary_type()))
     }
 
     fn next_segment(

@@ -88,7 +88,4 @@ impl Condvar {
     pub fn notify_all(&self) {
         self.0.notify_all();
     }
-    pub fn notify_one(&self) {
-        self.0.notify_one();
-    }
 }

@@ -1,30 +1,19 @@
 //! The fields of an inode kept in the journal. Every change goes through `NodeCache::modify`, which compares the
 //! block before and after, so no operation can miss one.
-use crate::times::time;
+use crate::times::{set_atime, set_ctime, set_mtime, time};
 use segno_format::inode::{Inline, RawInode};
 use segno_format::{Block, Nid};
-use segno_journal::record::{Attr, InodeNew, Time};
+use segno_journal::record::{Attr, InodeNew};
+use zerocopy::little_endian::{U16, U32, U64};
 
 /// Flags of `i_inline` that do not describe the location of the content.
-pub const KEPT_INLINE: Inline = Inline::PIN_FILE.union(Inline::COMPRESS_RELEASED);
+const KEPT_INLINE: Inline = Inline::PIN_FILE.union(Inline::COMPRESS_RELEASED);
 
 /// Journaled fields of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fields {
-    mode: u16,
-    uid: u32,
-    gid: u32,
-    projid: u32,
+    attr: Attr,
     links: u32,
-    /// 0 for a directory, whose size follows from its names.
-    size: u64,
-    atime: Time,
-    mtime: Time,
-    ctime: Time,
-    flags: u32,
-    advise: u8,
-    inline: u8,
-    gc_failures: u16,
 }
 
 impl Fields {
@@ -34,44 +23,87 @@ impl Fields {
         if i.footer.nid != i.footer.ino || i.i_mode.get() == 0 {
             return None;
         }
-        Some(Self {
-            mode: i.i_mode.get(),
-            uid: i.i_uid.get(),
-            gid: i.i_gid.get(),
-            projid: i.projid(),
-            links: i.i_links.get(),
-            size: if i.is_dir() { 0 } else { i.i_size.get() },
-            atime: time(i.i_atime, i.i_atime_nsec),
-            mtime: time(i.i_mtime, i.i_mtime_nsec),
-            ctime: time(i.i_ctime, i.i_ctime_nsec),
-            flags: i.i_flags.get(),
-            advise: i.i_advise,
-            inline: (i.inline() & KEPT_INLINE).bits(),
-            gc_failures: if i.is_reg() { i.i_current_depth.get() as u16 } else { 0 },
-        })
+        let attr = Attr {
+            mode: Some(i.i_mode.get()),
+            uid: Some(i.i_uid.get()),
+            gid: Some(i.i_gid.get()),
+            projid: Some(i.projid()),
+            // A directory's follows from its names.
+            size: Some(if i.is_dir() { 0 } else { i.i_size.get() }),
+            atime: Some(time(i.i_atime, i.i_atime_nsec)),
+            mtime: Some(time(i.i_mtime, i.i_mtime_nsec)),
+            ctime: Some(time(i.i_ctime, i.i_ctime_nsec)),
+            flags: Some(i.i_flags.get()),
+            advise: Some(i.i_advise),
+            inline: Some((i.inline() & KEPT_INLINE).bits()),
+            pino: None,
+            gc_failures: Some(if i.is_reg() { i.i_current_depth.get() as u16 } else { 0 }),
+        };
+        Some(Self { attr, links: i.i_links.get() })
     }
 
     /// The changed fields, and the change of the link count.
     pub fn since(&self, old: &Self) -> (Attr, i32) {
-        fn new<T: PartialEq>(now: T, before: T) -> Option<T> {
-            (now != before).then_some(now)
+        fn new<T: PartialEq>(now: Option<T>, before: Option<T>) -> Option<T> {
+            if now == before { None } else { now }
         }
+        let (now, old_attr) = (&self.attr, &old.attr);
         let attr = Attr {
-            mode: new(self.mode, old.mode),
-            uid: new(self.uid, old.uid),
-            gid: new(self.gid, old.gid),
-            projid: new(self.projid, old.projid),
-            size: new(self.size, old.size),
-            atime: new(self.atime, old.atime),
-            mtime: new(self.mtime, old.mtime),
-            ctime: new(self.ctime, old.ctime),
-            flags: new(self.flags, old.flags),
-            advise: new(self.advise, old.advise),
-            inline: new(self.inline, old.inline),
+            mode: new(now.mode, old_attr.mode),
+            uid: new(now.uid, old_attr.uid),
+            gid: new(now.gid, old_attr.gid),
+            projid: new(now.projid, old_attr.projid),
+            size: new(now.size, old_attr.size),
+            atime: new(now.atime, old_attr.atime),
+            mtime: new(now.mtime, old_attr.mtime),
+            ctime: new(now.ctime, old_attr.ctime),
+            flags: new(now.flags, old_attr.flags),
+            advise: new(now.advise, old_attr.advise),
+            inline: new(now.inline, old_attr.inline),
             pino: None,
-            gc_failures: new(self.gc_failures, old.gc_failures),
+            gc_failures: new(now.gc_failures, old_attr.gc_failures),
         };
         (attr, self.links.wrapping_sub(old.links).cast_signed())
+    }
+}
+
+/// Stores changed fields of an inode. Of the inline flags only those that the journal records.
+pub fn store_attr(i: &mut RawInode, attr: &Attr) {
+    if let Some(mode) = attr.mode {
+        i.i_mode = U16::new(mode);
+    }
+    if let Some(uid) = attr.uid {
+        i.i_uid = U32::new(uid);
+    }
+    if let Some(gid) = attr.gid {
+        i.i_gid = U32::new(gid);
+    }
+    if let Some(size) = attr.size {
+        i.i_size = U64::new(size);
+    }
+    if let Some(t) = attr.atime {
+        set_atime(i, t);
+    }
+    if let Some(t) = attr.mtime {
+        set_mtime(i, t);
+    }
+    if let Some(t) = attr.ctime {
+        set_ctime(i, t);
+    }
+    if let Some(advise) = attr.advise {
+        i.i_advise = advise;
+    }
+    if let Some(inline) = attr.inline {
+        i.i_inline = ((i.inline() - KEPT_INLINE) | (Inline::from_bits_retain(inline) & KEPT_INLINE)).bits();
+    }
+    if let Some(n) = attr.gc_failures {
+        i.i_current_depth = U32::new(n.into());
+    }
+    if let Some(flags) = attr.flags {
+        i.i_flags = U32::new(flags);
+    }
+    if let Some(projid) = attr.projid {
+        i.edit_extra(|e| e.i_projid = U32::new(projid));
     }
 }
 

@@ -11,7 +11,7 @@ mod fields;
 mod inode_records;
 mod recorder;
 
-pub use fields::{KEPT_INLINE, unpack_rdev};
+pub use fields::{store_attr, unpack_rdev};
 pub use inode_records::{InodeRecords, Mapped, Target};
 pub use recorder::{Recorder, Taken, creates, sections};
 

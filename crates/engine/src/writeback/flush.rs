@@ -37,32 +37,32 @@ impl Writeback {
         if inode.is_dir() {
             return Ok(0);
         }
-        let inodes = std::slice::from_ref(inode);
-        let (mut at, mut total) = (range.start, 0);
-        // One pass: pages dirtied again behind the cursor wait for the next flush.
-        loop {
-            let (next, written) = self.flush_batch_or_clean(inodes, at..range.end, why)?;
-            total += written;
-            match next {
-                Some(next) => at = next,
-                None => return Ok(total),
-            }
+        self.flush_batches(inode, range, u32::MAX, why).map(|(_, total)| total)
+    }
+
+    /// Writes batches of a file, in one pass: pages dirtied again behind it wait for the next flush. Returns where the next one begins, and how many pages were written.
+    fn flush_batches(
+        &self,
+        inode: &Arc<Inode>,
+        range: Range<u64>,
+        batches: u32,
+        why: FlushReason,
+    ) -> Result<(Option<u64>, u64)> {
+        let (mut next, mut total) = (Some(range.start), 0);
+        for _ in 0..batches {
+            let Some(at) = next else { break };
+            let inodes = std::slice::from_ref(inode);
+            let (behind, written) = self.flush_batch_or_clean(inodes, at..range.end, why)?;
+            (next, total) = (behind, total + written);
         }
+        Ok((next, total))
     }
 
     /// Flushes up to `batches` batches of a file, starting where the last call stopped.
     pub(crate) fn flush_quantum(&self, inode: &Arc<Inode>, batches: u32, why: FlushReason) -> Result<u64> {
-        let inodes = std::slice::from_ref(inode);
-        let (mut at, mut total) = (inode.cursor.load(Ordering::Relaxed), 0);
-        for _ in 0..batches {
-            let (next, written) = self.flush_batch_or_clean(inodes, at..u64::MAX, why)?;
-            total += written;
-            at = next.unwrap_or(0);
-            if next.is_none() {
-                break;
-            }
-        }
-        inode.cursor.store(at, Ordering::Relaxed);
+        let at = inode.cursor.load(Ordering::Relaxed);
+        let (next, total) = self.flush_batches(inode, at..u64::MAX, batches, why)?;
+        inode.cursor.store(next.unwrap_or(0), Ordering::Relaxed);
         Ok(total)
     }
 

@@ -34,6 +34,7 @@ use crate::room::Rule;
 use crate::space::Space;
 use number::{Limits, number};
 use segno_clean::need::Request;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
 use throttle::Waiters;
 
@@ -126,18 +127,13 @@ impl Writeback {
         self.adjust_contexts();
     }
 
-    /// The setting, the current number of contexts, and the limit that determines it.
-    pub fn describe(&self) -> (ContextSetting, u32, &'static str) {
-        self.contexts.describe()
-    }
-
     /// Names and values for reports.
     pub fn report(&self) -> Vec<(&'static str, u64)> {
         let mut out = self.contexts.report();
         out.extend([
             ("writeback_threads", self.threads.count() as u64),
-            ("throttle_pauses", self.waiters.pauses()),
-            ("throttle_ns", self.waiters.ns()),
+            ("throttle_pauses", self.waiters.pauses.load(Ordering::Relaxed)),
+            ("throttle_ns", self.waiters.ns.load(Ordering::Relaxed)),
         ]);
         out
     }

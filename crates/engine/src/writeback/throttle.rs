@@ -23,8 +23,8 @@ pub struct Waiters {
     changed: Condvar,
     waiting: AtomicU64,
     written: AtomicU64,
-    pauses: AtomicU64,
-    ns: AtomicU64,
+    pub pauses: AtomicU64,
+    pub ns: AtomicU64,
 }
 
 impl Waiters {
@@ -43,12 +43,6 @@ impl Waiters {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         self.pauses.fetch_add(1, Ordering::Relaxed);
         self.ns.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
-    }
-    pub fn pauses(&self) -> u64 {
-        self.pauses.load(Ordering::Relaxed)
-    }
-    pub fn ns(&self) -> u64 {
-        self.ns.load(Ordering::Relaxed)
     }
 }
 

@@ -45,6 +45,15 @@ impl Chunk {
     pub(super) fn next(&self, slot: u32) -> Result<Option<Entry<'_>>> {
         self.shape.next(self.area(), slot, 0).map_err(|c| damaged(self.dir, self.location, c))
     }
+    /// The entries from a slot on; none behind one that is damaged.
+    pub(super) fn entries(&self, from: u32) -> impl Iterator<Item = Result<Entry<'_>>> {
+        let mut slot = Some(from);
+        std::iter::from_fn(move || {
+            let entry = self.next(slot?).transpose()?;
+            slot = entry.as_ref().ok().map(Entry::next);
+            Some(entry)
+        })
+    }
     /// The next entry with a hash at or after a slot.
     pub(super) fn next_with_hash(&self, hash: u32, slot: u32) -> Result<Option<Entry<'_>>> {
         self.shape.next_with_hash(self.area(), hash, slot, 0).map_err(|c| damaged(self.dir, self.location, c))

@@ -25,12 +25,7 @@ impl Dirs {
 
     /// With one bucket at level 0, names keep their slots, so positions of open listings stay valid.
     fn copy_slots(&self, op: &Op<'_>, dir: &Arc<Inode>, inline: &Chunk) -> Result<()> {
-        let mut entries = Vec::new();
-        let mut slot = 0;
-        while let Some(e) = inline.next(slot)? {
-            entries.push(e);
-            slot = e.next();
-        }
+        let entries = inline.entries(0).collect::<Result<Vec<_>>>()?;
         // Slot 0 of the inode precedes the inline area, so the block can be reserved before the names are moved.
         self.files.modify_block(op, dir, 0, |block| {
             for e in &entries {
@@ -67,14 +62,13 @@ impl Dirs {
     }
 
     fn insert_all(&self, op: &Op<'_>, dir: &Arc<Inode>, inline: &Chunk) -> Result<()> {
-        let mut slot = 0;
-        while let Some(e) = inline.next(slot)? {
+        for e in inline.entries(0) {
+            let e = e?;
             let kind = FileType::from_disk(e.file_type).unwrap_or(FileType::Unknown);
             let name = DirName::exact(e.name, e.hash);
             if let Probe::Missing(room) = self.probe(dir, &name)? {
                 self.place_name(op, dir, &name, room, e.ino, kind)?;
             }
-            slot = e.next();
         }
         Ok(())
     }

@@ -177,13 +177,12 @@ impl Dirs {
         let (mut in_place, mut from) = (true, 0);
         while let Some(chunk) = self.chunk_from(dir, from)? {
             from = chunk.next_block();
-            let mut slot = 0;
-            while let Some(entry) = chunk.next(slot)? {
+            for entry in chunk.entries(0) {
+                let entry = entry?;
                 if name.is(&entry) {
                     return self.found(dir, chunk.location, &entry).map(Some);
                 }
                 in_place &= entry.hash == casefolded_name_hash(entry.name);
-                slot = entry.next();
             }
         }
         dir.hashes_checked.store(in_place, Ordering::Release);

@@ -59,8 +59,8 @@ impl Dirs {
             Location::Inline => 0,
             Location::Block(fblk) => fblk * SLOTS,
         };
-        let mut slot = (*pos - first) as u32;
-        while let Some(entry) = chunk.next(slot)? {
+        for entry in chunk.entries((*pos - first) as u32) {
+            let entry = entry?;
             let ino = target(chunk.dir, chunk.location, &entry, self.base.geo.max_nid())?;
             let kind = FileType::from_disk(entry.file_type).unwrap_or(FileType::Unknown);
             let next = first + u64::from(entry.next());
@@ -72,7 +72,6 @@ impl Dirs {
             if !seen {
                 return Ok(false);
             }
-            slot = entry.next();
         }
         *pos = first + SLOTS;
         Ok(true)

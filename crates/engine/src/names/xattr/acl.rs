@@ -83,11 +83,18 @@ impl Acl {
 
     /// The form of getxattr(2).
     pub fn to_user(&self) -> Vec<u8> {
-        let mut out = USER_VERSION.to_le_bytes().to_vec();
+        self.encode(USER_VERSION, |_| true)
+    }
+
+    /// A header, and the entries; which have an id depends on the form.
+    fn encode(&self, version: u32, with_id: fn(u16) -> bool) -> Vec<u8> {
+        let mut out = version.to_le_bytes().to_vec();
         for e in &self.0 {
             out.extend_from_slice(&e.tag.to_le_bytes());
             out.extend_from_slice(&e.perm.to_le_bytes());
-            out.extend_from_slice(&e.id.to_le_bytes());
+            if with_id(e.tag) {
+                out.extend_from_slice(&e.id.to_le_bytes());
+            }
         }
         out
     }
@@ -116,15 +123,7 @@ impl Acl {
 
     /// The stored form.
     pub fn to_disk(&self) -> Vec<u8> {
-        let mut out = DISK_VERSION.to_le_bytes().to_vec();
-        for e in &self.0 {
-            out.extend_from_slice(&e.tag.to_le_bytes());
-            out.extend_from_slice(&e.perm.to_le_bytes());
-            if has_id(e.tag) {
-                out.extend_from_slice(&e.id.to_le_bytes());
-            }
-        }
-        out
+        self.encode(DISK_VERSION, has_id)
     }
 
     /// The entry that the group bits of the mode mirror.

@@ -3,13 +3,11 @@ use super::misfit;
 use crate::error::Result;
 use crate::files::Inode;
 use crate::recovery::Recovery;
-use crate::times::{set_atime, set_ctime, set_mtime};
-use crate::transaction::{KEPT_INLINE, Op};
-use segno_format::inode::{Inline, RawInode};
+use crate::transaction::{Op, store_attr};
 use segno_format::xattr::updated;
 use segno_journal::Record;
 use segno_journal::record::Attr;
-use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::little_endian::U32;
 
 impl Recovery<'_> {
     pub(super) fn replay_attr(&self, op: &Op<'_>, inode: &Inode, attr: &Attr) -> Result<()> {
@@ -17,7 +15,7 @@ impl Recovery<'_> {
         if attr.mode.is_some_and(|m| (m ^ inode.get(|i| i.i_mode.get())) & kind != 0) {
             return Err(misfit(inode.ino, "type of an inode changed", attr.mode.unwrap_or(0).into()));
         }
-        self.files.nodes.cache.modify_inode(op, &inode.frame, |i| apply(i, attr));
+        self.files.nodes.cache.modify_inode(op, &inode.frame, |i| store_attr(i, attr));
         Ok(())
     }
 
@@ -52,44 +50,5 @@ impl Recovery<'_> {
             area = Some(updated(&before, index, name, value, inode.ino.0)?);
         }
         area.map_or(Ok(()), |area| self.names.xattrs.store(op, inode, &area))
-    }
-}
-
-fn apply(i: &mut RawInode, attr: &Attr) {
-    if let Some(mode) = attr.mode {
-        i.i_mode = U16::new(mode);
-    }
-    if let Some(uid) = attr.uid {
-        i.i_uid = U32::new(uid);
-    }
-    if let Some(gid) = attr.gid {
-        i.i_gid = U32::new(gid);
-    }
-    if let Some(size) = attr.size {
-        i.i_size = U64::new(size);
-    }
-    if let Some(t) = attr.atime {
-        set_atime(i, t);
-    }
-    if let Some(t) = attr.mtime {
-        set_mtime(i, t);
-    }
-    if let Some(t) = attr.ctime {
-        set_ctime(i, t);
-    }
-    if let Some(advise) = attr.advise {
-        i.i_advise = advise;
-    }
-    if let Some(inline) = attr.inline {
-        i.i_inline = ((i.inline() - KEPT_INLINE) | (Inline::from_bits_retain(inline) & KEPT_INLINE)).bits();
-    }
-    if let Some(n) = attr.gc_failures {
-        i.i_current_depth = U32::new(n.into());
-    }
-    if let Some(flags) = attr.flags {
-        i.i_flags = U32::new(flags);
-    }
-    if let Some(projid) = attr.projid {
-        i.edit_extra(|e| e.i_projid = U32::new(projid));
     }
 }

@@ -96,7 +96,9 @@ impl Recovery<'_> {
             Record::DentryAdd { ino, file_type, hash, name, .. } => {
                 self.replay_name_added(op, inode, (name, *hash), (*ino, *file_type))
             }
-            Record::DentryDel { ino, hash, name } => self.replay_name_gone(op, inode, (name, *hash), *ino),
+            Record::DentryDel { ino, hash, name } => {
+                self.names.dirs.remove(op, inode, &self.logged_entry(inode, (name, *hash), *ino)?)
+            }
             Record::DentrySet { old, new, file_type, hash, name, .. } => {
                 self.replay_name_set(op, inode, (name, *hash), *old, (*new, *file_type))
             }

@@ -36,17 +36,6 @@ impl Recovery<'_> {
         self.place_logged(op, dir, ino, logged.0)
     }
 
-    pub(super) fn replay_name_gone(
-        &self,
-        op: &Op<'_>,
-        dir: &Arc<Inode>,
-        logged: Logged<'_>,
-        ino: Ino,
-    ) -> Result<()> {
-        let found = self.logged_entry(dir, logged, ino)?;
-        self.names.dirs.remove(op, dir, &found)
-    }
-
     pub(super) fn replay_name_set(
         &self,
         op: &Op<'_>,
@@ -67,7 +56,7 @@ impl Recovery<'_> {
         self.names.dirs.probe(dir, name)
     }
 
-    fn logged_entry(&self, dir: &Arc<Inode>, logged: Logged<'_>, ino: Ino) -> Result<Found> {
+    pub(super) fn logged_entry(&self, dir: &Arc<Inode>, logged: Logged<'_>, ino: Ino) -> Result<Found> {
         match self.dir_probe_in(dir, &name(logged))? {
             Probe::Found(found) if found.ino == ino => Ok(found),
             Probe::Found(found) => Err(misfit(dir.ino, "a name leads to another inode", found.ino.0.into())),

@@ -26,7 +26,7 @@ impl Volume {
     /// The setting, the current number of contexts, and the limit that determines it.
     #[must_use]
     pub fn contexts(&self) -> (ContextSetting, u32, &'static str) {
-        self.writeback.describe()
+        self.writeback.contexts.describe()
     }
 
     /// Sets how fsync finds dirty nodes; it writes the same blocks either way.

@@ -51,15 +51,12 @@ impl Volume {
             return Err(Error::Invalid("fallocate of no bytes"));
         }
         let bytes = offset..offset.checked_add(len).ok_or(Error::FileTooBig)?;
+        let reserve = |keep_size, zero| self.reserve(ino, &bytes, Reserve { keep_size, zero });
         match mode {
-            FallocMode::Allocate => self.reserve(ino, &bytes, Reserve { keep_size: false, zero: false }),
-            FallocMode::AllocateKeepSize => {
-                self.reserve(ino, &bytes, Reserve { keep_size: true, zero: false })
-            }
-            FallocMode::ZeroRange => self.reserve(ino, &bytes, Reserve { keep_size: false, zero: true }),
-            FallocMode::ZeroRangeKeepSize => {
-                self.reserve(ino, &bytes, Reserve { keep_size: true, zero: true })
-            }
+            FallocMode::Allocate => reserve(false, false),
+            FallocMode::AllocateKeepSize => reserve(true, false),
+            FallocMode::ZeroRange => reserve(false, true),
+            FallocMode::ZeroRangeKeepSize => reserve(true, true),
             FallocMode::PunchHole => {
                 self.admission.admit_change()?;
                 self.files.punch(ino, bytes)

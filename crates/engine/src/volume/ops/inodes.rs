@@ -39,7 +39,7 @@ impl Volume {
 
     /// Adds a reference: an inode without a name is kept until all references are dropped.
     pub fn add_reference(&self, ino: Ino) {
-        self.names.add_reference(ino);
+        self.names.references.add(ino);
     }
 
     /// Drops references. The last one frees an inode without a name or handle.
@@ -55,7 +55,7 @@ impl Volume {
     /// Whether the front end refers to the inode.
     #[must_use]
     pub fn is_referenced(&self, ino: Ino) -> bool {
-        self.names.is_referenced(ino)
+        self.names.references.has(ino)
     }
 
     /// The target of a symbolic link, in text form if it is encrypted.

@@ -1,6 +1,6 @@
 //! Names: creation, removal, renaming, listing.
 use crate::error::Result;
-use crate::names::Renamed;
+use crate::names::{Names, Renamed};
 use crate::types::{Attr, DirEntry, Owner, RenameMode};
 use crate::volume::Volume;
 use segno_format::Ino;
@@ -22,30 +22,22 @@ impl Volume {
 
     /// Creates a regular file, device, FIFO or socket, by the format bits of `mode`; none mean a regular file.
     pub fn mknod(&self, dir: Ino, name: &[u8], mode: u16, rdev: (u32, u32), owner: Owner) -> Result<Attr> {
-        self.admission.admit_change()?;
-        let (attr, made) = self.names.mknod(dir, name, mode, rdev, owner)?;
-        self.finish(made).map(|()| attr)
+        self.make(|names| names.mknod(dir, name, mode, rdev, owner))
     }
 
     /// Creates a regular file and opens it, atomically.
     pub fn create(&self, dir: Ino, name: &[u8], mode: u16, owner: Owner) -> Result<Attr> {
-        self.admission.admit_change()?;
-        let (attr, made) = self.names.create(dir, name, mode, owner)?;
-        self.finish(made).map(|()| attr)
+        self.make(|names| names.create(dir, name, mode, owner))
     }
 
     /// Creates a directory.
     pub fn mkdir(&self, dir: Ino, name: &[u8], mode: u16, owner: Owner) -> Result<Attr> {
-        self.admission.admit_change()?;
-        let (attr, made) = self.names.mkdir(dir, name, mode, owner)?;
-        self.finish(made).map(|()| attr)
+        self.make(|names| names.mkdir(dir, name, mode, owner))
     }
 
     /// Creates a symbolic link.
     pub fn symlink(&self, dir: Ino, name: &[u8], target: &[u8], owner: Owner) -> Result<Attr> {
-        self.admission.admit_change()?;
-        let (attr, made) = self.names.symlink(dir, name, target, owner)?;
-        self.finish(made).map(|()| attr)
+        self.make(|names| names.symlink(dir, name, target, owner))
     }
 
     /// Creates a regular file without a name. It starts with one open handle and is freed with the last one unless
@@ -57,9 +49,7 @@ impl Volume {
 
     /// Adds a name to an inode. For a file created without a name it is the first.
     pub fn link(&self, ino: Ino, dir: Ino, name: &[u8]) -> Result<Attr> {
-        self.admission.admit_change()?;
-        let (attr, linked) = self.names.link(ino, dir, name)?;
-        self.finish(linked).map(|()| attr)
+        self.make(|names| names.link(ino, dir, name))
     }
 
     /// Removes a name of an inode that is not a directory.
@@ -86,6 +76,13 @@ impl Volume {
     ) -> Result<()> {
         self.admission.admit_change()?;
         self.finish(self.names.rename(old_dir, old_name, new_dir, new_name, mode, owner)?)
+    }
+
+    /// Makes an inode or a name.
+    fn make(&self, make: impl FnOnce(&Names) -> Result<(Attr, Renamed)>) -> Result<Attr> {
+        self.admission.admit_change()?;
+        let (attr, made) = make(&self.names)?;
+        self.finish(made).map(|()| attr)
     }
 
     /// Commits if a directory or the mount is synchronous, and frees an inode that has lost its last name.
