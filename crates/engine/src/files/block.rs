@@ -85,3 +85,10 @@ impl Files {
 pub fn unused_block(addr: BlockAddr) -> Corrupt {
     Corrupt::block(Structure::SitBlock, addr.0.into(), "block of a file is not in use", 0, 1)
 }
+
+/// Stores bytes where they fit as a whole.
+pub fn put_bytes(area: &mut [u8], at: usize, bytes: &[u8]) {
+    if let Some(into) = area.get_mut(at..).and_then(|a| a.get_mut(..bytes.len())) {
+        into.copy_from_slice(bytes);
+    }
+}

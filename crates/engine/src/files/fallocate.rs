@@ -1,20 +1,18 @@
 //! fallocate(2): reserving, zeroing and freeing ranges. `shift` moves ranges.
-use super::Files;
-use super::Inode;
 use super::access::{check_changeable, check_not_append_only, check_not_released};
 use super::write::set_changed;
+use super::{Files, Inode, SIZE};
 use crate::error::{Error, Result};
 use crate::nodes::Span;
 use crate::transaction::Op;
 use segno_format::inode::{Advise, max_file_size};
-use segno_format::{BLOCK_SIZE, BlockAddr, Ino};
+use segno_format::{BlockAddr, Ino};
 use std::ops::Range;
 use std::sync::Arc;
 use zerocopy::little_endian::U32;
 
 /// File blocks changed per entry of the gate. Steps end at multiples of it, so none divides a cluster.
 const STEP: u64 = 1 << 16;
-const SIZE: u64 = BLOCK_SIZE as u64;
 
 impl Files {
     /// Whether fallocate may change the range. The caller holds the inode's lock.

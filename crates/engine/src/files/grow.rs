@@ -5,17 +5,13 @@
 //! follows when pages are published: up to the first unwritten page, or to the end. Pages beyond the block's size are
 //! flushed in ascending order without gaps, so no block with an address is beyond that size. All of this happens
 //! under the lock of the pages.
-use super::Files;
-use super::Inode;
 use super::PageMap;
+use super::{Files, Inode, SIZE};
 use crate::sync::atomic::Ordering;
 use crate::transaction::Op;
-use segno_format::BLOCK_SIZE;
 use std::ops::Range;
 use std::sync::Arc;
 use zerocopy::little_endian::U64;
-
-const SIZE: u64 = BLOCK_SIZE as u64;
 
 impl Inode {
     /// Clears the growth of an inode that is being freed: no flush may change its block any more.

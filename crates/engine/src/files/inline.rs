@@ -2,6 +2,7 @@
 use super::Files;
 use super::Inode;
 use super::batch::file_log;
+use super::block::put_bytes;
 use crate::error::Result;
 use crate::space::Placement;
 use crate::transaction::{Mapped, Op};
@@ -43,9 +44,7 @@ impl Files {
             let bytes = layout.inline_mut(block);
             // Bytes past the old end become part of the file.
             bytes.get_mut(size..).unwrap_or_default().fill(0);
-            if let Some(into) = bytes.get_mut(offset..).and_then(|b| b.get_mut(..data.len())) {
-                into.copy_from_slice(data);
-            }
+            put_bytes(bytes, offset, data);
             block.view_mut::<RawInode>().i_inline |= Inline::DATA_EXIST.bits();
             // Includes the zeros between the old end and `offset`.
             let from = size.min(offset);
@@ -81,7 +80,7 @@ impl Files {
             let block = inode.frame.read();
             let data = layout.inline(&block);
             let data = data.get(..size.min(data.len())).unwrap_or_default();
-            content.0.get_mut(..data.len()).unwrap_or_default().copy_from_slice(data);
+            put_bytes(&mut content.0, 0, data);
         }
         let crc = self.wants_checksums(inode).then(|| data_crc(&content));
         let mut placed = if content.is_zero() { None } else { Some(self.place_inline(inode, content)?) };

@@ -33,6 +33,7 @@ mod write;
 
 pub use access::check_readable;
 pub use batch::{Batch, FlushReason, Route};
+pub use block::put_bytes;
 pub use cluster_readahead::ReadaheadClusters;
 pub use compress::{
     PackedClusters, Parameters, check_compressed, check_release, cluster_blocks, saved_blocks,
@@ -57,6 +58,9 @@ use crate::space::Space;
 use segno_format::Ino;
 use segno_format::inode::Inline;
 use std::sync::Arc;
+
+/// Bytes of a block.
+pub const SIZE: u64 = segno_format::BLOCK_SIZE as u64;
 
 /// Is notified of files with dirty pages: after the page is dirty, with no lock held but the inode's.
 pub trait DirtyFiles: Send + Sync {

@@ -1,8 +1,7 @@
 //! Reading file data.
-use super::Files;
-use super::Inode;
 use super::access::check_readable;
 use super::block::unused_block;
+use super::{Files, Inode, SIZE};
 use crate::error::{Error, Result};
 use segno_format::inode::RawInode;
 use segno_format::{BLOCK_SIZE, Block, BlockAddr, Corrupt, Ino, Structure};
@@ -14,7 +13,6 @@ use zerocopy::FromBytes;
 const CHUNK: u64 = 1024;
 /// Size in bytes up to which reading a file triggers read-ahead of its surroundings.
 const SMALL: u64 = 64 << 10;
-const SIZE: u64 = BLOCK_SIZE as u64;
 
 /// Source of a block's bytes.
 #[derive(Debug)]

@@ -1,15 +1,12 @@
 //! Data, holes and extents of a file.
-use super::Files;
-use super::Inode;
 use super::compress::cluster_blocks;
+use super::{Files, Inode, SIZE};
 use crate::error::{Error, Result};
 use crate::nodes::{Place, Span};
 use crate::types::{Extent, ExtentKind};
 use segno_format::inode::{Inline, RawInode};
-use segno_format::{BLOCK_SIZE, BlockAddr, Ino};
+use segno_format::{BlockAddr, Ino};
 use std::sync::Arc;
-
-const SIZE: u64 = BLOCK_SIZE as u64;
 
 /// Classification of a block for lseek(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,12 +4,11 @@
 //! blocks are first copied to new addresses, which nothing refers to yet; then all slots change within one operation.
 //! A crash leaves the file in the old or the new state, and an error before the change leaves it as it was. The cost
 //! is space for the copies until the next checkpoint. The room for them is granted before the file is locked.
-use super::Files;
-use super::Inode;
 use super::access::check_not_append_only;
 use super::batch::file_log;
 use super::locked::Locked;
 use super::write::set_changed;
+use super::{Files, Inode, SIZE};
 use crate::error::{Error, Result};
 use crate::health::invariant;
 use crate::nodes::Span;
@@ -17,15 +16,14 @@ use crate::room::Grant;
 use crate::space::Placement;
 use crate::transaction::{Mapped, Op};
 use segno_clean::need::Request;
+use segno_format::BlockAddr;
 use segno_format::inode::RawInode;
-use segno_format::{BLOCK_SIZE, BlockAddr};
 use std::ops::Range;
 use std::sync::Arc;
 use zerocopy::little_endian::U32;
 
 /// Blocks copied at a time.
 const BATCH: usize = 512;
-const SIZE: u64 = BLOCK_SIZE as u64;
 
 /// The blocks to move, and by how much.
 #[derive(Clone, Debug)]

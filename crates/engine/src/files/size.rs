@@ -1,16 +1,12 @@
 //! Changing the size of a file.
-use super::Files;
-use super::Inode;
 use super::access::{check_changeable, check_not_append_only, check_not_released};
 use super::compress::cluster_blocks;
 use super::write::set_changed;
+use super::{Files, Inode, SIZE};
 use crate::error::{Error, Result};
 use crate::transaction::Op;
-use segno_format::BLOCK_SIZE;
 use segno_format::inode::{Advise, Inline, max_file_size};
 use std::sync::Arc;
-
-const SIZE: u64 = BLOCK_SIZE as u64;
 
 impl Files {
     /// Truncates or extends a regular file. The caller holds the inode's lock exclusively and excludes flushes

@@ -1,8 +1,8 @@
 //! Writing file data into the cache.
-use super::Files;
-use super::Inode;
 use super::access::{check_changeable, check_not_released};
+use super::block::put_bytes;
 use super::compress::Opened;
+use super::{Files, Inode, SIZE};
 use crate::error::{Error, Result};
 use crate::times::touch;
 use crate::transaction::Op;
@@ -14,7 +14,6 @@ use zerocopy::little_endian::U64;
 
 /// Bytes written under one hold of the inode's lock; admission runs in between.
 pub const PART: usize = 4 << 20;
-const SIZE: u64 = BLOCK_SIZE as u64;
 
 impl Files {
     /// Writes to a regular file, up to [`PART`] at a time. Short if space ends midway.
@@ -230,8 +229,6 @@ impl Job<'_> {
         let size = self.old_size.saturating_sub(block.saturating_mul(SIZE)).min(SIZE) as usize;
         content.0.get_mut(size..).unwrap_or_default().fill(0);
         let part = self.part(block);
-        if let Some(into) = content.0.get_mut(part.at..).and_then(|b| b.get_mut(..part.bytes.len())) {
-            into.copy_from_slice(part.bytes);
-        }
+        put_bytes(&mut content.0, part.at, part.bytes);
     }
 }

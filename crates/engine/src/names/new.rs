@@ -3,7 +3,7 @@ use super::compress::flags_of_file;
 use super::extension::temperature;
 use super::inherit::{FromParent, inherit};
 use crate::error::Result;
-use crate::files::{Inode, Parameters};
+use crate::files::{Inode, Parameters, put_bytes};
 use crate::names::Names;
 use crate::names::xattr::Inherited;
 use crate::times::{set_atime, touch};
@@ -233,7 +233,7 @@ impl Names {
                 })
             }
             Content::Target(target) if !inline.contains(Inline::DATA) => {
-                self.files.modify_block(op, inode, 0, |block| put_bytes(&mut block.0, target))
+                self.files.modify_block(op, inode, 0, |block| put_bytes(&mut block.0, 0, target))
             }
             _ => Ok(()),
         }
@@ -265,14 +265,7 @@ fn store_target(block: &mut Block, features: Features, target: &[u8]) {
     i.set_inline(Inline::DATA, fits);
     i.set_inline(Inline::DATA_EXIST, fits);
     if fits {
-        put_bytes(layout.inline_mut(block), target);
-    }
-}
-
-/// Stores bytes at the start of a field that is large enough.
-fn put_bytes(place: &mut [u8], bytes: &[u8]) {
-    if let Some(place) = place.get_mut(..bytes.len()) {
-        place.copy_from_slice(bytes);
+        put_bytes(layout.inline_mut(block), 0, target);
     }
 }
 

@@ -43,9 +43,13 @@ impl Nodes {
     /// The address in a slot of the inode or of a direct node: a marker, or a main-area address.
     pub fn slot_addr(&self, frame: &NodeFrame, slot: u32) -> Result<BlockAddr> {
         refuse_damaged(frame)?;
-        let word = self.look_at_slots(frame, |slots| slots.get(slot as usize).map(|w| w.get()))?;
-        let bad = |found: u32, expected| slot_error(frame, "slot number", found, expected);
-        self.checked_addr(frame, word.ok_or_else(|| bad(slot, ADDRS_PER_BLOCK))?)
+        self.look_at_slots(frame, |slots| self.addr_in(frame, slots, slot))?
+    }
+
+    fn addr_in(&self, frame: &NodeFrame, slots: &[U32], slot: u32) -> Result<BlockAddr> {
+        let word = slots.get(slot as usize);
+        let bad = || slot_error(frame, "slot number", slot, ADDRS_PER_BLOCK);
+        self.checked_addr(frame, word.ok_or_else(bad)?.get())
     }
 
     /// Addresses of consecutive slots.
@@ -61,13 +65,7 @@ impl Nodes {
     /// Addresses of any slots of one node.
     pub fn slots_at(&self, frame: &NodeFrame, at: impl Iterator<Item = u32>) -> Result<Vec<BlockAddr>> {
         refuse_damaged(frame)?;
-        let words: Vec<Option<u32>> =
-            self.look_at_slots(frame, |slots| at.map(|i| Some(slots.get(i as usize)?.get())).collect())?;
-        let address = |word| match word {
-            Some(word) => self.checked_addr(frame, word),
-            None => Err(slot_error(frame, "slot number", ADDRS_PER_BLOCK, ADDRS_PER_BLOCK)),
-        };
-        words.into_iter().map(address).collect()
+        self.look_at_slots(frame, |slots| at.map(|slot| self.addr_in(frame, slots, slot)).collect())?
     }
 
     /// The word of a slot as an address.

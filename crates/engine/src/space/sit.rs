@@ -8,6 +8,7 @@ use crate::lock::Mutex;
 use crate::meta::Device;
 use crate::options::AllocMode;
 use segno_format::bits::msb;
+use segno_format::checkpoint::RawCheckpoint;
 use segno_format::geometry::SIT_PER_BLOCK;
 use segno_format::sit::{LogType, RawSitBlock, RawSitJournalEntry, SIT_JOURNAL_MAX};
 use segno_format::summary::Journal;
@@ -29,13 +30,10 @@ pub struct SitFlush {
 
 /// State of the main area in the checkpoint pack.
 pub struct Loaded<'a> {
+    pub cp: &'a RawCheckpoint,
     pub bitmap: Vec<u8>,
     pub journal: &'a Journal<RawSitJournalEntry>,
     pub logs: [Log; 6],
-    pub counts: Counts,
-    pub elapsed_time: u64,
-    pub reserved_segments: u32,
-    pub overprov_segments: u32,
     /// `ro` images have two logs and no summaries.
     pub ro_image: bool,
 }
@@ -48,34 +46,34 @@ impl Space {
         health: Arc<Health>,
         mode: AllocMode,
         clock: Arc<dyn Clock>,
-        cp: Loaded<'_>,
+        pack: Loaded<'_>,
     ) -> Result<Self> {
         let mut table = Table::new(&geo, health.clone());
-        read_blocks(&geo, &dev, &cp.bitmap, &mut table)?;
-        let newer = sit_entries(cp.journal, &geo)?;
+        read_blocks(&geo, &dev, &pack.bitmap, &mut table)?;
+        let newer = sit_entries(pack.journal, &geo)?;
         newer.iter().try_for_each(|(seg, entry)| table.load(*seg, entry))?;
         let journal = newer.into_keys().collect();
-        check_logs(&geo, &table, &cp)?;
-        if !cp.ro_image {
-            cp.logs.iter().for_each(|l| table.open_loaded(l.segno, l.kind));
+        check_logs(&geo, &table, &pack)?;
+        if !pack.ro_image {
+            pack.logs.iter().for_each(|l| table.open_loaded(l.segno, l.kind));
         }
         Ok(Self {
             geo,
-            counts: cp.counts,
+            counts: Counts::of(pack.cp, geo.max_nid()),
             dev,
             mode,
-            reserved_sections: cp.reserved_segments / geo.segs_per_sec.max(1),
-            overprov_sections: cp.overprov_segments / geo.segs_per_sec.max(1),
+            reserved_sections: pack.cp.rsvd_segment_count.get() / geo.segs_per_sec.max(1),
+            overprov_sections: pack.cp.overprov_segment_count.get() / geo.segs_per_sec.max(1),
             tables: Arc::new(Tables::new(table, health.clone())),
             health,
-            logs: cp.logs.map(|log| LogCell::new(log, geo.segs_per_sec)),
+            logs: pack.logs.map(|log| LogCell::new(log, geo.segs_per_sec)),
             shared_up_to: Default::default(),
             opening: Mutex::default(),
             streams: Mutex::default(),
             alloc: Default::default(),
             ssa: Mutex::new(BTreeMap::new()),
-            sit: Mutex::new(SitState { bitmap: cp.bitmap, journal }),
-            elapsed_before: cp.elapsed_time,
+            sit: Mutex::new(SitState { bitmap: pack.bitmap, journal }),
+            elapsed_before: pack.cp.elapsed_time.get(),
             mounted_at: clock.uptime(),
             clock,
         })
@@ -162,10 +160,10 @@ fn load_block(geo: &Geometry, b: u32, raw: &RawSitBlock, table: &mut Table) -> R
 }
 
 /// Checks that the write position of each log is unused and, for a log that only appends, everything after it.
-fn check_logs(geo: &Geometry, table: &Table, cp: &Loaded<'_>) -> Result<()> {
-    for log in &cp.logs {
+fn check_logs(geo: &Geometry, table: &Table, pack: &Loaded<'_>) -> Result<()> {
+    for log in &pack.logs {
         let idle = !matches!(log.kind, LogType::HotData | LogType::HotNode);
-        if cp.ro_image && idle {
+        if pack.ro_image && idle {
             continue;
         }
         let end = if log.ssr { log.next + 1 } else { BLOCKS_PER_SEG };

@@ -22,7 +22,7 @@ pub fn give_up_journal(dev: Arc<dyn BlockDevice>) -> Result<bool> {
     }
     // A volume without a checkpoint needs no journal.
     let pack = read_pack(&device, &sb.geo).ok();
-    if !pack.is_some_and(|pack| RawCheckpoint::has_external_journal(&pack.header)) {
+    if !pack.is_some_and(|pack| RawCheckpoint::has_external_journal(&pack.state.header)) {
         return Ok(sb.guarded);
     }
     let options = MountOptions {

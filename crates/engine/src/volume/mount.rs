@@ -3,7 +3,7 @@ use super::{Volume, in_memory};
 use crate::admission::Admission;
 use crate::base::Base;
 use crate::clock::{Clock, SystemClock};
-use crate::commit::{Commit, CpState, read_pack};
+use crate::commit::{Commit, read_pack};
 use crate::error::{Error, Result};
 use crate::files::{Files, Inode};
 use crate::gc::{Cleaner, Gc};
@@ -16,7 +16,7 @@ use crate::nodes::{NodeFrame, Nodes};
 use crate::options::{AllocMode, Discard, JournalMode, MountOptions};
 use crate::recovery::Recovery;
 use crate::room::Room;
-use crate::space::{Counts, Loaded, Space};
+use crate::space::{Loaded, Space};
 use crate::transaction::Transactions;
 use crate::writeback::{Contexts, Reclaim, Writeback};
 use segno_device::{BlockDevice, Operation, ReadError};
@@ -103,24 +103,12 @@ impl Volume {
         }
         let health = Arc::new(Health::new(sb.raw, dev.clone(), opts.observer.clone(), opts.read_only));
         let pack = read_pack(&dev, &geo)?;
-        let cp = CpState::of(&pack);
-        let raw = pack.raw();
-        let counts = Counts::of(raw, geo.max_nid());
-        let tx = Transactions::new(cp.version(), cp.stamp().value());
-        let (elapsed_time, reserved_segments, overprov_segments) =
-            (raw.elapsed_time.get(), raw.rsvd_segment_count.get(), raw.overprov_segment_count.get());
-        let next_free = Nid(raw.next_free_nid.get());
+        let cp: &RawCheckpoint = pack.state.header.view();
+        let tx = Transactions::new(pack.state.version(), pack.state.stamp().value());
+        let next_free = Nid(cp.next_free_nid.get());
         let nat = Nat::load(geo, dev.clone(), health.clone(), pack.nat_bitmap, &pack.nat_journal, next_free)?;
-        let loaded = Loaded {
-            bitmap: pack.sit_bitmap,
-            journal: &pack.sit_journal,
-            logs: pack.logs,
-            counts,
-            elapsed_time,
-            reserved_segments,
-            overprov_segments,
-            ro_image,
-        };
+        let loaded =
+            Loaded { cp, bitmap: pack.sit_bitmap, journal: &pack.sit_journal, logs: pack.logs, ro_image };
         let space =
             Arc::new(Space::load(geo, dev.clone(), health.clone(), opts.mode, clock.clone(), loaded)?);
         if !ro_image {
@@ -149,7 +137,7 @@ impl Volume {
         let files = Arc::new(Files::new(nodes.clone(), room, contexts.clone()));
         let writeback = Arc::new(Writeback::new(files.clone(), contexts));
         let names = Arc::new(Names::new(writeback.clone()));
-        let commit = Arc::new(Commit::new(writeback.clone(), cp));
+        let commit = Arc::new(Commit::new(writeback.clone(), pack.state));
         let gc = Arc::new(Gc::new(files.clone(), commit.clone(), cleaner));
         let reclaim: Weak<dyn Reclaim> = Arc::downgrade(&gc) as _;
         writeback.set_reclaim(reclaim);

@@ -4,5 +4,5 @@ mod pack;
 mod write;
 
 pub use freeze::{Frozen, InProgress};
-pub use pack::{Pack, read_pack};
+pub use pack::read_pack;
 pub use write::{CheckpointReason, CpState};

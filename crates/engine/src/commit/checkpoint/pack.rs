@@ -1,4 +1,5 @@
 //! Reads the checkpoint pack in force at mount.
+use super::CpState;
 use crate::error::Result;
 use crate::meta::Device;
 use crate::space::Log;
@@ -13,23 +14,13 @@ use segno_layout::{Summaries, check_checkpoint};
 
 /// A fully read pack that passed every check.
 pub struct Pack {
-    /// 0 or 1.
-    pub index: usize,
-    pub header: Block,
-    pub crc: u32,
+    pub state: CpState,
     pub sit_bitmap: Vec<u8>,
     pub nat_bitmap: Vec<u8>,
     pub nat_journal: Journal<RawNatJournalEntry>,
     pub sit_journal: Journal<RawSitJournalEntry>,
     pub logs: [Log; 6],
     pub orphans: Vec<Ino>,
-    pub kbytes_written: u64,
-}
-
-impl Pack {
-    pub fn raw(&self) -> &RawCheckpoint {
-        self.header.view()
-    }
 }
 
 /// Reads both packs and takes the one in force.
@@ -40,15 +31,18 @@ pub fn read_pack(dev: &Device, geo: &Geometry) -> Result<Pack> {
     let summaries = Summaries::load(&pack);
     summaries.check(&pack)?;
     let orphans: Result<Vec<Vec<Ino>>, Corrupt> = pack.orphans().collect();
-    Ok(Pack {
+    let state = CpState {
         index: pack.index,
         header: pack.header().clone(),
+        kbytes_written: summaries.kbytes_written(),
         crc: pack.crc,
+    };
+    Ok(Pack {
+        state,
         sit_bitmap: pack.sit_bitmap(geo)?.to_vec(),
         nat_bitmap: pack.nat_bitmap(geo)?.to_vec(),
         logs: open_logs(dev, geo, pack.cp(), &summaries)?,
         orphans: orphans?.concat(),
-        kbytes_written: summaries.kbytes_written(),
         nat_journal: summaries.nat,
         sit_journal: summaries.sit,
     })

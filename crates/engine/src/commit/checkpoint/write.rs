@@ -1,5 +1,4 @@
 //! Writing a checkpoint: directory blocks, nodes, NAT, SIT, summaries, then the pack with its last block last.
-use super::Pack;
 use super::freeze::Frozen;
 use crate::commit::Commit;
 use crate::commit::journal::Commits;
@@ -60,14 +59,6 @@ struct Contents<'a> {
 }
 
 impl CpState {
-    pub fn of(pack: &Pack) -> Self {
-        Self {
-            index: pack.index,
-            header: pack.header.clone(),
-            kbytes_written: pack.kbytes_written,
-            crc: pack.crc,
-        }
-    }
     pub fn version(&self) -> u64 {
         self.header.view::<RawCheckpoint>().checkpoint_ver.get()
     }

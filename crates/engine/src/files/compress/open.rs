@@ -2,14 +2,12 @@
 use super::read::Content;
 use super::{bad_cluster, cluster_blocks, cluster_of};
 use crate::error::Result;
-use crate::files::{Files, Inode, PageMap};
+use crate::files::{Files, Inode, PageMap, SIZE};
 use crate::lock::{MutexGuard, rank};
 use segno_format::inode::RawInode;
 use segno_format::{BLOCK_SIZE, Block, BlockAddr};
 use std::ops::Range;
 use std::sync::Arc;
-
-const SIZE: u64 = BLOCK_SIZE as u64;
 
 /// The content of a packed cluster.
 pub struct Opened {

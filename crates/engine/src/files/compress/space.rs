@@ -3,7 +3,7 @@ use super::PackedClusters;
 use super::{cluster_blocks, cluster_of, saved};
 use crate::error::{Error, Result};
 use crate::files::access::check_changeable;
-use crate::files::{Files, Inode};
+use crate::files::{Files, Inode, SIZE};
 use crate::nodes::Span;
 use crate::times::set_ctime;
 use crate::transaction::Op;
@@ -12,8 +12,6 @@ use segno_format::{BLOCK_SIZE, Block, BlockAddr};
 use std::ops::Range;
 use std::sync::Arc;
 use zerocopy::little_endian::{U32, U64};
-
-const SIZE: u64 = BLOCK_SIZE as u64;
 
 impl PackedClusters {
     /// Gives the blocks that compression saves to the volume; the file cannot be changed until they are reserved again. Returns

@@ -1,7 +1,7 @@
 //! Replay of data blocks and inline data.
 use super::misfit;
 use crate::error::Result;
-use crate::files::Inode;
+use crate::files::{Inode, put_bytes};
 use crate::recovery::Recovery;
 use crate::transaction::Op;
 use segno_format::inode::{Inline, RawInode};
@@ -73,9 +73,7 @@ impl Recovery<'_> {
             return Err(misfit(inode.ino, "inline data of an inode without room for it", offset.into()));
         }
         self.files.nodes.cache.modify(op, &inode.frame, |block| {
-            if let Some(into) = block.0.get_mut(at..).and_then(|b| b.get_mut(..bytes.len())) {
-                into.copy_from_slice(bytes);
-            }
+            put_bytes(&mut block.0, at, bytes);
             block.view_mut::<RawInode>().i_inline |= Inline::DATA_EXIST.bits();
         });
         Ok(())

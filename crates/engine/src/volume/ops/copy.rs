@@ -1,13 +1,12 @@
 //! Copying between files.
 use crate::error::{Error, Result};
-use crate::files::check_readable;
+use crate::files::{SIZE, check_readable};
 use crate::volume::Volume;
+use segno_format::Ino;
 use segno_format::inode::{InodeFlags, RawInode, max_file_size};
-use segno_format::{BLOCK_SIZE, Ino};
 
 /// Bytes per copy.
 const STEP: usize = 1 << 20;
-const SIZE: u64 = BLOCK_SIZE as u64;
 
 impl Volume {
     /// Copies bytes between files or within one. Returns their number, which is smaller than `len` at the end of the

@@ -1,6 +1,6 @@
 //! Content of regular files.
 use crate::error::{Error, Result};
-use crate::files::{BlockKind, PART, Reserve};
+use crate::files::{BlockKind, PART, Reserve, SIZE};
 use crate::room::Grant;
 use crate::stat;
 use crate::types::{Extent, FallocMode};
@@ -8,8 +8,6 @@ use crate::volume::Volume;
 use segno_format::inode::RawInode;
 use segno_format::{BLOCK_SIZE, Ino};
 use std::ops::Range;
-
-const SIZE: u64 = BLOCK_SIZE as u64;
 
 impl Volume {
     /// Reads from a regular file; short only at its end. Bytes of `into` past the returned count may change.
