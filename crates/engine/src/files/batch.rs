@@ -104,7 +104,7 @@ impl Part {
 /// Pages of several inodes, written under one flush id.
 pub struct Batch {
     pub(super) id: u64,
-    why: FlushReason,
+    pub why: FlushReason,
     pub(super) parts: Vec<Part>,
 }
 
@@ -124,9 +124,6 @@ impl Batch {
             let mut indices = part.pages.iter().map(|p| p.index);
             part.stream = choose(&part.inode, part.log, &mut indices);
         }
-    }
-    pub fn why(&self) -> FlushReason {
-        self.why
     }
     fn is_of_one_file(&self) -> bool {
         self.parts.windows(2).all(|w| matches!(w, [a, b] if Arc::ptr_eq(&a.inode, &b.inode)))
@@ -340,7 +337,8 @@ impl Files {
         let (mut new, mut old) = (Vec::with_capacity(alive.len()), Vec::with_capacity(alive.len()));
         for run in alive.chunk_by(|a, b| a.frame.nid == b.frame.nid) {
             let Some(first) = run.first() else { continue };
-            let stored = self.nodes.edit_slots(op, &first.frame, |slots| {
+            let outside = "a page is published in a slot outside its node";
+            self.nodes.edit_slots(op, &first.frame, outside, |slots| {
                 for page in run {
                     let word = slots.get_mut(page.slot as usize)?;
                     new.push(page.addr);
@@ -349,7 +347,6 @@ impl Files {
                 }
                 Some(())
             })?;
-            self.base.health.present(stored, "a page is published in a slot outside its node")?;
         }
         if !new.is_empty() {
             self.nodes.forget_extent(op, &part.inode.frame);

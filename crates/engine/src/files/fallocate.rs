@@ -135,10 +135,9 @@ impl Files {
         if freed.is_empty() {
             return Ok(());
         }
-        let reserved = self.nodes.edit_slots(op, &span.frame, |all| {
+        self.nodes.edit_slots(op, &span.frame, "slots outside a node are zeroed", |all| {
             all.get_mut(slots).map(|slots| slots.fill(U32::new(BlockAddr::NEW.0)))
         })?;
-        self.base.health.present(reserved, "slots outside a node are zeroed")?;
         self.nodes.forget_extent(op, &inode.frame);
         self.space.invalidate(&freed)
     }

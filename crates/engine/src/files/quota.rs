@@ -15,7 +15,7 @@ impl Files {
     /// Reads the quota files before anything changes, and recounts usage if they may be wrong. A damaged file is left
     /// unchanged for a check to rebuild.
     pub fn load_quota(&self, flags: CpFlags) -> Result<()> {
-        let own = self.nodes.quota.inos();
+        let own = self.nodes.quota.own;
         if self.base.opts.read_only || own == [None; 3] {
             return Ok(());
         }
@@ -63,7 +63,7 @@ impl Files {
 
     /// Updates the quota files and places their changed blocks. The gate is closed.
     pub fn write_quota(&self, op: &Op<'_>, early: &mut Vec<Early>) -> Result<()> {
-        for kind in 0..self.nodes.quota.inos().len() {
+        for kind in 0..self.nodes.quota.own.len() {
             let Some(mut file) = self.nodes.quota.take(kind) else { continue };
             let done = if file.changed { self.write_quota_file(op, kind, &mut file, early) } else { Ok(()) };
             let put = self.nodes.quota.put(kind, file);

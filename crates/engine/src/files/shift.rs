@@ -252,12 +252,11 @@ impl Files {
             old.len() == new.len(),
             "the numbers of moved and of filled slots differ"
         );
-        let moved = self.nodes.edit_slots(op, &span.frame, |all| {
+        self.nodes.edit_slots(op, &span.frame, "slots outside a node are moved", |all| {
             let words = all.get_mut(slots)?;
             words.iter_mut().zip(&new).for_each(|(w, a)| *w = U32::new(a.0));
             Some(())
         })?;
-        self.base.health.present(moved, "slots outside a node are moved")?;
         self.note_shifted(op, inode, targets, &new);
         let real =
             |addrs: &[BlockAddr]| -> Vec<_> { addrs.iter().copied().filter(|a| a.is_real()).collect() };

@@ -71,7 +71,7 @@ impl Device {
         let Some(zones) = &self.zones else { return Ok(()) };
         let start = zones.start_of(sec);
         self.raw.finish_zone(start).map_err(Self::error(Operation::FinishZone, start))?;
-        zones.set(sec, zones.per_sec());
+        zones.set(sec, zones.per_sec);
         Ok(())
     }
 

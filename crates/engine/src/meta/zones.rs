@@ -12,7 +12,7 @@ const ANYWHERE: u32 = u32::MAX;
 /// Write pointer of each section, as an offset in blocks.
 pub struct Zones {
     pointers: Vec<AtomicU32>,
-    per_sec: u32,
+    pub per_sec: u32,
     first: u32,
 }
 
@@ -83,9 +83,6 @@ impl Zones {
     }
     pub fn sections(&self) -> u32 {
         self.pointers.len() as u32
-    }
-    pub fn per_sec(&self) -> u32 {
-        self.per_sec
     }
 }
 

@@ -41,7 +41,8 @@ struct Ledger {
 
 /// Quota usage. Does nothing until a writable mount has loaded the files.
 pub struct Quota {
-    own: [Option<Ino>; QUOTA_KINDS],
+    /// The quota files by kind.
+    pub own: [Option<Ino>; QUOTA_KINDS],
     projects: bool,
     on: AtomicBool,
     ledger: Mutex<Ledger, { rank::LEAF }>,
@@ -55,11 +56,6 @@ impl Quota {
             on: AtomicBool::new(false),
             ledger: Mutex::default(),
         }
-    }
-
-    /// The quota files by kind.
-    pub fn inos(&self) -> [Option<Ino>; QUOTA_KINDS] {
-        self.own
     }
 
     /// Starts to account usage.

@@ -86,10 +86,9 @@ impl Nodes {
         slot: u32,
         addr: BlockAddr,
     ) -> Result<()> {
-        let set = self.edit_slots(op, frame, |slots| {
+        self.edit_slots(op, frame, "a slot outside a node is set", |slots| {
             slots.get_mut(slot as usize).map(|word| *word = U32::new(addr.0))
         })?;
-        self.base.health.present(set, "a slot outside a node is set")?;
         self.forget_extent(op, inode);
         Ok(())
     }
@@ -130,14 +129,14 @@ impl Nodes {
             return Ok(blocks.end);
         }
         let got = self.space.counts.reserve_up_to(wanted);
-        let stop = self.edit_slots(op, &span.frame, |all| {
-            let slots = all.get_mut(slots)?;
-            let mut holes = (blocks.start..).zip(slots).filter(|(_, w)| empty(w));
-            let filled =
-                holes.by_ref().take(got as usize).map(|(_, w)| *w = U32::new(BlockAddr::NEW.0)).count();
-            Some((filled as u64, holes.next().map_or(blocks.end, |(block, _)| block)))
-        })?;
-        let (filled, stop) = self.base.health.present(stop, "slots outside a node are reserved")?;
+        let (filled, stop) =
+            self.edit_slots(op, &span.frame, "slots outside a node are reserved", |all| {
+                let slots = all.get_mut(slots)?;
+                let mut holes = (blocks.start..).zip(slots).filter(|(_, w)| empty(w));
+                let filled =
+                    holes.by_ref().take(got as usize).map(|(_, w)| *w = U32::new(BlockAddr::NEW.0)).count();
+                Some((filled as u64, holes.next().map_or(blocks.end, |(block, _)| block)))
+            })?;
         invariant!(self.base.health, filled == got, "blocks are reserved for slots that are not empty");
         self.forget_extent(op, inode);
         self.add_blocks(op, inode, got.cast_signed());
@@ -155,7 +154,8 @@ impl Nodes {
         &self,
         op: &Op<'_>,
         frame: &Arc<NodeFrame>,
-        f: impl FnOnce(&mut [U32]) -> R,
+        outside: &'static str,
+        f: impl FnOnce(&mut [U32]) -> Option<R>,
     ) -> Result<R> {
         let features = self.base.features;
         self.cache.modify(op, frame, |block| {
@@ -163,7 +163,7 @@ impl Nodes {
             if frame.named_twice() != BlockAddr::NULL {
                 frame.set_named_twice(named_twice(block, features));
             }
-            Ok(done)
+            self.base.health.present(done, outside)
         })
     }
 }

@@ -175,10 +175,9 @@ impl Nodes {
         if freed.slots == 0 {
             return Ok(0);
         }
-        let emptied = self.edit_slots(op, &span.frame, |all| {
+        self.edit_slots(op, &span.frame, "slots outside a node are cleared", |all| {
             all.get_mut(slots).map(|slots| slots.fill(U32::new(BlockAddr::NULL.0)))
         })?;
-        self.base.health.present(emptied, "slots outside a node are cleared")?;
         self.space.invalidate(&freed.blocks)?;
         self.space.counts.release_blocks(freed.counted)?;
         self.cache.modify_inode(op, inode, |raw| {

@@ -34,16 +34,13 @@ pub struct Recorder {
 #[derive(Debug)]
 pub struct Taken {
     epoch: u64,
-    bytes: u64,
+    /// Approximate size in the journal.
+    pub bytes: u64,
     checksums: u64,
     logs: Vec<HashMap<Ino, InodeRecords>>,
 }
 
 impl Taken {
-    /// Approximate size in the journal.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
     /// Whether replay can verify all mapped data by checksums, within the limit.
     pub fn is_checked(&self) -> bool {
         self.checksums <= CHECKED

@@ -27,8 +27,7 @@ pub use threads::{Threads, processors};
 use crate::base::Base;
 use crate::error::{Error, Result};
 use crate::files::{Files, Inode};
-use crate::health::{Health, invariant};
-use crate::nodes::Nodes;
+use crate::health::invariant;
 use crate::options::ContextSetting;
 use crate::room::Rule;
 use crate::space::Space;
@@ -53,7 +52,6 @@ pub trait Reclaim: Send + Sync {
 pub struct Writeback {
     base: Arc<Base>,
     space: Arc<Space>,
-    nodes: Arc<Nodes>,
     pub files: Arc<Files>,
     pub contexts: Arc<Contexts>,
     pub threads: Threads,
@@ -68,7 +66,6 @@ impl Writeback {
         Self {
             base: files.base.clone(),
             space: files.space.clone(),
-            nodes: files.nodes.clone(),
             files,
             contexts,
             threads: Threads::new(),
@@ -81,7 +78,7 @@ impl Writeback {
     /// Sets the cleaner, once.
     pub fn set_reclaim(&self, reclaim: Weak<dyn Reclaim>) {
         let is_first = self.reclaim.set(reclaim).is_ok();
-        invariant!(self.health(), is_first, "a second cleaner was set", else {});
+        invariant!(self.base.health, is_first, "a second cleaner was set", else {});
     }
 
     /// Without room, streams release their segments and sections are cleaned. Returns false if that gains nothing any more. The
@@ -108,17 +105,13 @@ impl Writeback {
         if self.files.room.assess() { self.make_space(Request::default()).map(drop) } else { Ok(()) }
     }
 
-    fn health(&self) -> &Health {
-        &self.base.health
-    }
-
     /// Removes a clean inode from the list that it is on.
     fn settle(&self, inode: &Arc<Inode>) {
         if inode.is_dir() {
             return self.files.inodes.settle(inode);
         }
         let was_listed = self.contexts.settle(inode);
-        invariant!(self.health(), was_listed, "a file with dirty pages is on no list", else {});
+        invariant!(self.base.health, was_listed, "a file with dirty pages is on no list", else {});
     }
 
     /// Sets the number of writeback contexts. Writers continue meanwhile.

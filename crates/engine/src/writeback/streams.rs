@@ -30,7 +30,7 @@ impl Writeback {
 
     /// Chooses the streams for a batch.
     pub(crate) fn route(&self, batch: &mut Batch) {
-        let synced = batch.why() == FlushReason::Synced;
+        let synced = batch.why == FlushReason::Synced;
         batch.route(|inode, log, pages| {
             let stream = self.stream_for(inode, log, pages, synced)?;
             Some(Route { may_open: self.may_open(&stream), stream })
@@ -46,7 +46,7 @@ impl Writeback {
         synced: bool,
     ) -> Option<Arc<Stream>> {
         // Zones must be written in order, and few may be open at once.
-        if inode.is_dir() || self.nodes.quota.owns(inode.ino) || self.base.dev.is_zoned() {
+        if inode.is_dir() || self.files.nodes.quota.owns(inode.ino) || self.base.dev.is_zoned() {
             return None;
         }
         let few = pages.len() <= MAX_SYNCED;

@@ -151,7 +151,7 @@ fn run(pool: &Pool, writeback: &Weak<Writeback>) {
         };
         let more = writeback.serve(id);
         let served = pool.done(id, more);
-        invariant!(writeback.health(), served, "a context that was not served is marked as done", else {});
+        invariant!(writeback.base.health, served, "a context that was not served is marked as done", else {});
     }
 }
 

@@ -330,7 +330,7 @@ impl Commit {
         // The pack in force is not touched: until the last block of the other one is durable, a crash finds the old checkpoint.
         let index = 1 - state.index;
         let start = self.base.geo.pack_addr(index);
-        let is_external = || self.journal().is_some_and(|journal| !journal.is_shared());
+        let is_external = || self.journal().is_some_and(|journal| !journal.shared);
         let marked = reason != CheckpointReason::Umount && is_external();
         let Encoded { blocks, mut header, mut crc } = self.encode(state, header, contents, marked)?;
         let follows = check_follows(header.view(), state.header.view(), start).is_ok();

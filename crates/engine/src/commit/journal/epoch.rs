@@ -62,7 +62,7 @@ impl Commit {
 
     fn end_epoch(&self, journal: &MountedJournal, commits: &mut Commits) -> Result<Ended> {
         let room = journal.ring.usage().free;
-        let covered = commits.covered.as_ref().map_or(0, Taken::bytes);
+        let covered = commits.covered.as_ref().map_or(0, |taken| taken.bytes);
         let wanted = self.base.tx.records.pending().saturating_add(covered).saturating_add(SLACK);
         if commits.broken.is_some() || journal.is_failed() || wanted > room {
             return Ok(Ended::NeedsCheckpoint);
@@ -100,7 +100,7 @@ impl Commit {
     ) -> (Vec<Section>, bool) {
         // While a checkpoint is in progress, replay may still start from the previous one.
         let parts = [commits.covered.take(), Some(self.base.tx.records.take(epoch))];
-        let checked = journal.is_shared() && parts.iter().flatten().all(Taken::is_checked);
+        let checked = journal.shared && parts.iter().flatten().all(Taken::is_checked);
         let sections: Vec<Section> =
             parts.into_iter().flatten().flat_map(|part| part.into_sections(checked)).collect();
         let follows = !sections.is_empty();

@@ -19,7 +19,7 @@ const COMMIT_PART: u64 = 8;
 pub struct MountedJournal {
     pub ring: Journal,
     /// The journal is on the volume's own device.
-    shared: bool,
+    pub shared: bool,
     observer: Observer,
     /// Serializes commits.
     pub queue: CommitQueue,
@@ -65,11 +65,6 @@ impl MountedJournal {
 
     pub fn is_failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)
-    }
-
-    /// Whether a flush of the journal also flushes the volume.
-    pub fn is_shared(&self) -> bool {
-        self.shared
     }
 
     /// Whether the error also concerns the volume's device: a failed flush may have lost the volume's data.

@@ -42,7 +42,7 @@ impl Files {
         batch: &mut Batch,
     ) -> Result<Option<u64>> {
         let (len, packs) = (cluster_blocks(inode), self.packs(inode));
-        let room = self.room.batch_pages(batch.why().most());
+        let room = self.room.batch_pages(batch.why.most());
         // Held until every page has its slot, as in `take_pages`.
         let mut pages = inode.pages.lock();
         let end = inode.size().div_ceil(BLOCK_SIZE as u64);

@@ -98,12 +98,11 @@ impl PackedClusters {
         let old = self.nodes.slot_addrs(frame, range.clone())?;
         let reserved = old.iter().all(|&a| a != BlockAddr::NULL);
         invariant!(self.base.health, reserved, "a cluster is published in slots that are not reserved");
-        let stored = self.nodes.edit_slots(op, frame, |all| {
+        self.nodes.edit_slots(op, frame, "a cluster is published outside its node", |all| {
             let all = all.get_mut(range)?;
             all.iter_mut().zip(slots).for_each(|(word, addr)| *word = U32::new(addr.0));
             Some(())
         })?;
-        self.base.health.present(stored, "a cluster is published outside its node")?;
         change.new.extend(slots.iter().filter(|a| a.is_real()));
         change.freed.extend(old.iter().filter(|a| a.is_real()));
         change.emptied += slots.iter().filter(|&&a| a == BlockAddr::NULL).count() as u64;

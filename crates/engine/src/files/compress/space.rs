@@ -70,7 +70,7 @@ impl PackedClusters {
     fn fill_unused(&self, op: &Op<'_>, all: &[Packed], from: BlockAddr, to: BlockAddr) -> Result<()> {
         for same in all.chunk_by(|a, b| a.span.frame.nid == b.span.frame.nid) {
             let Some(first) = same.first() else { continue };
-            let done = self.nodes.edit_slots(op, &first.span.frame, |words| {
+            self.nodes.edit_slots(op, &first.span.frame, "slots of a cluster outside its node", |words| {
                 for cluster in same {
                     let unused =
                         words.get_mut(cluster.slots.clone())?.iter_mut().filter(|w| w.get() == from.0);
@@ -78,7 +78,6 @@ impl PackedClusters {
                 }
                 Some(())
             })?;
-            self.base.health.present(done, "slots of a cluster outside its node")?;
         }
         Ok(())
     }
