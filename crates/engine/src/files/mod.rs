@@ -83,7 +83,7 @@ impl Files {
     pub fn new(nodes: Arc<Nodes>, room: Arc<Room>, dirty: Arc<dyn DirtyFiles>) -> Self {
         let (base, space) = (nodes.base.clone(), nodes.space.clone());
         let inodes = InodeCache::new(base.mem.clone());
-        let packed = PackedClusters::new(base.clone(), space.clone(), nodes.clone());
+        let packed = PackedClusters { nodes: nodes.clone() };
         Self { base, space, nodes, room, inodes, packed, clusters: ReadaheadClusters::default(), dirty }
     }
 

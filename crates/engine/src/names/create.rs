@@ -141,13 +141,8 @@ impl Names {
         plan: &Plan<'_>,
     ) -> Result<Arc<Inode>> {
         let inode = self.make_inode(op, plan)?;
-        match self.dirs.insert_at(op, dir, name, room, inode.ino, plan.kind()) {
-            Ok(()) => Ok(inode),
-            Err(e) => {
-                self.discard_inode(op, &inode)?;
-                Err(e)
-            }
-        }
+        let inserted = self.dirs.insert_at(op, dir, name, room, inode.ino, plan.kind());
+        self.or_discard(op, &inode, inserted).map(|()| inode)
     }
 
     /// Creates a regular file without a name. It starts with one open handle and is freed with the last one unless
@@ -163,10 +158,7 @@ impl Names {
         plan.links = 0;
         let op = self.base.tx.begin();
         let inode = self.make_inode(&op, &plan)?;
-        if let Err(e) = self.reserve_orphan(inode.ino) {
-            self.discard_inode(&op, &inode)?;
-            return Err(e);
-        }
+        self.or_discard(&op, &inode, self.reserve_orphan(inode.ino))?;
         inode.opens.store(1, Ordering::Release);
         self.attr_of(&inode)
     }

@@ -5,7 +5,6 @@ use crate::names::Names;
 use crate::nodes::Change;
 use crate::times::set_ctime;
 use crate::transaction::Op;
-use crate::types::Time;
 use segno_format::inode::{Advise, Inline, InodeFlags, RawInode};
 use segno_format::{Features, Ino};
 use std::sync::Arc;
@@ -54,29 +53,17 @@ impl Names {
         let old = inode.get(|i| i.flags());
         let new = (old - SETTABLE) | settable(&inode, flags)?;
         self.check_flags(&inode, old, new)?;
-        if !(new - old).contains(InodeFlags::COMPR) {
-            return self.store_flags(&self.base.tx.begin(), &inode, old, new, now);
-        }
-        // The flag forbids inline data. Nothing is left of it, as only an empty file gets the flag.
         let op = self.base.tx.begin();
-        self.files.convert_inline(&op, &inode)?;
-        self.store_flags(&op, &inode, old, new, now)
-    }
-
-    fn store_flags(
-        &self,
-        op: &Op<'_>,
-        inode: &Arc<Inode>,
-        old: InodeFlags,
-        new: InodeFlags,
-        now: Time,
-    ) -> Result<()> {
+        if (new - old).contains(InodeFlags::COMPR) {
+            // The flag forbids inline data. Nothing is left of it, as only an empty file gets the flag.
+            self.files.convert_inline(&op, &inode)?;
+        }
         let toggled = (old ^ new).contains(InodeFlags::COMPR);
         let how = new.contains(InodeFlags::COMPR).then(|| Parameters::of_mount(&self.base.opts.compression));
         if toggled {
-            self.note_compression(op, inode.ino, how);
+            self.note_compression(&op, inode.ino, how);
         }
-        self.nodes.cache.modify_inode(op, &inode.frame, |i| {
+        self.nodes.cache.modify_inode(&op, &inode.frame, |i| {
             if toggled && let Some(how) = how {
                 how.store(i);
             }

@@ -118,13 +118,7 @@ impl Names {
             self.note_compression(op, ino, Some(frame.inode(Parameters::of)));
         }
         let inode = self.files.inodes.insert(frame);
-        match self.fill_blocks(op, plan, &inode) {
-            Ok(()) => Ok(inode),
-            Err(e) => {
-                self.discard_inode(op, &inode)?;
-                Err(e)
-            }
-        }
+        self.or_discard(op, &inode, self.fill_blocks(op, plan, &inode)).map(|()| inode)
     }
 
     /// Creates an inode from a journal record; its number is already allocated.

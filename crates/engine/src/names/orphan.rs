@@ -77,6 +77,11 @@ impl Names {
         self.free_nodes(op, inode)
     }
 
+    /// Discards a new inode if what makes it complete failed.
+    pub(super) fn or_discard(&self, op: &Op<'_>, inode: &Arc<Inode>, done: Result<()>) -> Result<()> {
+        done.or_else(|e| self.discard_inode(op, inode).and(Err(e)))
+    }
+
     /// Frees blocks and index nodes; returns true when none is left.
     fn free_content(&self, op: &Op<'_>, inode: &Arc<Inode>, budget: usize) -> Result<bool> {
         let in_blocks = inode.get(|i| {

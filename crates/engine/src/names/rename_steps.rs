@@ -30,11 +30,10 @@ impl Names {
         let op = self.base.tx.begin();
         // Steps that may run out of space come first.
         let whiteout = whiteout.map(|plan| self.make_inode(&op, &plan)).transpose()?;
-        if let Err(e) = self.put_new_name(&op, r, locked) {
-            if let Some(whiteout) = whiteout {
-                self.discard_inode(&op, &whiteout)?;
-            }
-            return Err(e);
+        let named = self.put_new_name(&op, r, locked);
+        match &whiteout {
+            Some(whiteout) => self.or_discard(&op, whiteout, named)?,
+            None => named?,
         }
         self.clear_old_name(&op, r, whiteout.as_deref())?;
         let now = self.base.now();

@@ -51,7 +51,7 @@ impl Recovery<'_> {
         let [.., warm, _] = self.files.space.log_states();
         debug_assert_eq!(warm.kind, LogType::WarmNode);
         let stamp = self.commit.cp.lock().stamp();
-        let start = self.base.geo.seg_start(warm.segno).offset(warm.next);
+        let start = warm.position(&self.base.geo);
         let mut nodes = Chain::new(&self.base.geo, stamp, Some(start));
         let mut links = Vec::new();
         loop {

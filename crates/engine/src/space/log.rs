@@ -7,6 +7,7 @@ use segno_format::{BLOCKS_PER_SEG, BlockAddr, Geometry, SegNo};
 use std::ops::{Deref, DerefMut};
 
 /// An active log, used under its lock.
+#[derive(Clone)]
 pub struct Log {
     pub kind: LogType,
     pub segno: SegNo,
@@ -70,22 +71,7 @@ impl DerefMut for LockedLog<'_> {
     }
 }
 
-/// State of a log in a checkpoint or a report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogState {
-    pub kind: LogType,
-    pub segno: SegNo,
-    pub next: u32,
-    pub ssr: bool,
-}
-
-/// The six logs in the order of their numbers, with their summaries.
-pub type LogSnapshot = [(LogState, Box<RawSummaryBlock>); 6];
-
 impl Log {
-    pub fn state(&self) -> LogState {
-        LogState { kind: self.kind, segno: self.segno, next: self.next, ssr: self.ssr }
-    }
     pub fn is_full(&self) -> bool {
         self.next >= BLOCKS_PER_SEG
     }

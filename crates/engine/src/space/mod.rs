@@ -24,8 +24,8 @@ mod table;
 mod zone;
 
 pub use counts::{Counts, Values};
+pub use log::Log;
 use log::LogCell;
-pub use log::{Log, LogSnapshot, LogState};
 pub use pin::{SegmentPin, Tables};
 pub use placement::Placement;
 pub use sit::{Loaded, SitFlush};
@@ -174,11 +174,11 @@ impl Space {
 
     /// State and summary of every log. With `spare`, each log skips the block at the reported position, so that only
     /// another implementation writes there.
-    pub fn log_snapshot(&self, spare: bool) -> LogSnapshot {
+    pub fn log_snapshot(&self, spare: bool) -> [Log; 6] {
         LogType::ALL.map(|t| {
             let mut log = self.logs[t.idx()].lock();
             self.move_on(&mut log);
-            let snapshot = (log.state(), log.summary.clone());
+            let snapshot = Log::clone(&log);
             if spare {
                 self.keep_canary_block(&mut log);
             }
@@ -187,7 +187,7 @@ impl Space {
     }
 
     /// State of every log, for the checkpoint and for reports.
-    pub fn log_states(&self) -> [LogState; 6] {
-        LogType::ALL.map(|t| self.logs[t.idx()].lock().state())
+    pub fn log_states(&self) -> [Log; 6] {
+        LogType::ALL.map(|t| Log::clone(&self.logs[t.idx()].lock()))
     }
 }

@@ -8,7 +8,7 @@ use crate::lock::{MutexGuard, rank};
 use crate::nodes::FrozenNodes;
 use crate::nodes::NatFlush;
 use crate::options::CheckpointMode;
-use crate::space::{LogSnapshot, LogState, SegmentPin, SitFlush};
+use crate::space::{Log, SegmentPin, SitFlush};
 use crate::stat;
 use crate::transaction::Closed;
 use segno_format::checkpoint::{CpFlags, LogPosition, RawCheckpoint};
@@ -53,7 +53,7 @@ pub struct CpState {
 struct Contents<'a> {
     frozen: &'a Frozen,
     reason: CheckpointReason,
-    logs: &'a LogSnapshot,
+    logs: &'a [Log; 6],
     nat: &'a NatFlush,
     sit: &'a SitFlush,
 }
@@ -274,7 +274,7 @@ impl Commit {
         if let Some(needs_check) = self.nodes.quota.needs_check() {
             flags.set(CpFlags::QUOTA_NEED_FSCK, needs_check);
         }
-        let open: Vec<_> = logs.iter().map(|(log, _)| log.segno).collect();
+        let open: Vec<_> = logs.iter().map(|log| log.segno).collect();
         let cp: &mut RawCheckpoint = block.view_mut();
         cp.checkpoint_ver = U64::new(next_version(state));
         cp.valid_block_count = U64::new(counts.valid_blocks);
@@ -284,7 +284,7 @@ impl Commit {
         cp.free_segment_count = U32::new(self.nodes.space.with_table(|t| t.empty_at_boundary(&open)) as u32);
         cp.elapsed_time = U64::new(self.nodes.space.now());
         cp.ckpt_flags = U32::new(flags.bits());
-        for (log, _) in logs {
+        for log in logs {
             cp.set_position(&position(log)?);
         }
         Ok(block)
@@ -298,7 +298,7 @@ impl Commit {
         marked: bool,
     ) -> Result<Encoded> {
         let &Contents { frozen, reason, logs, nat, sit } = contents;
-        let [d0, d1, d2, n0, n1, n2] = logs.each_ref().map(|(_, summary)| &**summary);
+        let [d0, d1, d2, n0, n1, n2] = logs.each_ref().map(|log| &*log.summary);
         let contents = segno_layout::Contents {
             header,
             sit_bitmap: &sit.bitmap,
@@ -366,7 +366,7 @@ fn next_version(state: &CpState) -> u64 {
 }
 
 /// Where a log goes on after the checkpoint.
-fn position(log: &LogState) -> Result<LogPosition> {
+fn position(log: &Log) -> Result<LogPosition> {
     if log.next >= BLOCKS_PER_SEG {
         return Err(Error::NoSpace);
     }

@@ -11,7 +11,7 @@ use crate::commit::Commit;
 use crate::commit::checkpoint::{CheckpointReason, Frozen};
 use crate::error::{Error, Result};
 use crate::health::invariant;
-use crate::space::LogSnapshot;
+use crate::space::Log;
 use crate::stat;
 use crate::transaction::Taken;
 use segno_format::checkpoint::RawCheckpoint;
@@ -169,7 +169,7 @@ impl Commit {
         header: &Block,
         crc: u32,
         frozen: &Frozen,
-        logs: &LogSnapshot,
+        logs: &[Log; 6],
     ) -> Result<()> {
         let Some(journal) = self.journal.get() else { return Ok(()) };
         if !journal.is_failed() {
@@ -188,7 +188,7 @@ impl Commit {
         header: &Block,
         crc: u32,
         boundary: u64,
-        logs: &LogSnapshot,
+        logs: &[Log; 6],
     ) -> Result<()> {
         let version = header.view::<RawCheckpoint>().checkpoint_ver.get();
         let announced = self.canaries(logs).and_then(|canaries| {
@@ -230,14 +230,11 @@ impl Commit {
     }
 
     /// Canaries: the blocks that another implementation would write first.
-    fn canaries(&self, logs: &LogSnapshot) -> Result<Vec<Canary>> {
-        let place = |(log, _): &(crate::space::LogState, _)| -> BlockAddr {
-            self.base.geo.seg_start(log.segno).offset(log.next)
-        };
-        let one = |addr| -> Result<Canary> {
+    fn canaries(&self, logs: &[Log; 6]) -> Result<Vec<Canary>> {
+        let one = |addr: BlockAddr| -> Result<Canary> {
             Ok(Canary { addr, crc: segno_journal::data_crc(&self.base.dev.read(addr)?) })
         };
-        logs.iter().map(place).map(one).collect()
+        logs.iter().map(|log| one(log.position(&self.base.geo))).collect()
     }
 
     /// Called when the checkpoint with this boundary is durable. Returns the records that the journal no longer

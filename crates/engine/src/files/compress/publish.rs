@@ -1,13 +1,12 @@
 //! Publishing: all slots of a cluster change in one step.
 use super::flush::Cluster;
 use super::{cluster_blocks, cluster_of, saved};
-use crate::base::Base;
 use crate::error::Result;
 use crate::files::batch::{Outgoing, Part};
 use crate::files::{Files, Inode, PageMap};
 use crate::health::invariant;
 use crate::nodes::{NodeFrame, Nodes};
-use crate::space::{Placement, Space};
+use crate::space::Placement;
 use crate::transaction::{Mapped, Op};
 use segno_format::inode::RawInode;
 use segno_format::{BLOCK_SIZE, BlockAddr};
@@ -66,16 +65,10 @@ impl Files {
 
 /// Slots of compressed files: every change replaces those of whole clusters.
 pub struct PackedClusters {
-    pub(super) base: Arc<Base>,
-    pub(super) space: Arc<Space>,
-    pub(super) nodes: Arc<Nodes>,
+    pub(in crate::files) nodes: Arc<Nodes>,
 }
 
 impl PackedClusters {
-    pub fn new(base: Arc<Base>, space: Arc<Space>, nodes: Arc<Nodes>) -> Self {
-        Self { base, space, nodes }
-    }
-
     /// Whether the cluster of a file block is packed. Stays true or false while the caller excludes flushes.
     pub fn is_packed(&self, inode: &Inode, block: u64) -> Result<bool> {
         if !inode.get(RawInode::is_compressed) {
@@ -97,7 +90,7 @@ impl PackedClusters {
         let range = first as usize..first as usize + slots.len();
         let old = self.nodes.slot_addrs(frame, range.clone())?;
         let reserved = old.iter().all(|&a| a != BlockAddr::NULL);
-        invariant!(self.base.health, reserved, "a cluster is published in slots that are not reserved");
+        invariant!(self.nodes.base.health, reserved, "a cluster is published in slots that are not reserved");
         self.nodes.edit_slots(op, frame, "a cluster is published outside its node", |all| {
             let all = all.get_mut(range)?;
             all.iter_mut().zip(slots).for_each(|(word, addr)| *word = U32::new(addr.0));
@@ -116,8 +109,8 @@ impl PackedClusters {
             self.add_saved(op, inode, change.saved);
         }
         self.nodes.add_blocks(op, &inode.frame, -change.emptied.cast_signed());
-        self.space.counts.release_blocks(change.emptied)?;
-        self.space.publish(placed, &change.new, &change.freed)
+        self.nodes.space.counts.release_blocks(change.emptied)?;
+        self.nodes.space.publish(placed, &change.new, &change.freed)
     }
 
     /// Changes `i_compr_blocks`.
@@ -150,13 +143,13 @@ impl PackedClusters {
         let mut slots = vec![BlockAddr::NEW; blocks.clone().count()];
         for ((place, slot), &addr) in slots.iter_mut().zip(span.slot(first)..).skip(1).zip(stored) {
             *place = addr;
-            self.space.adopt(addr, self.nodes.summary_of(span.frame.nid, slot)?)?;
+            self.nodes.space.adopt(addr, self.nodes.summary_of(span.frame.nid, slot)?)?;
         }
         slots.iter_mut().take(1).for_each(|a| *a = BlockAddr::COMPRESS);
         let mut change = Change::default();
         self.switch(op, &span.frame, span.slot(first), &slots, &mut change)?;
         change.new.clear();
-        self.finish(op, inode, &change, &mut self.space.placement(0))
+        self.finish(op, inode, &change, &mut self.nodes.space.placement(0))
     }
 
     /// Makes packed clusters in a range plain, without content. Their pages were dropped.
@@ -183,7 +176,7 @@ impl PackedClusters {
         let slots = vec![BlockAddr::NEW; blocks.clone().count()];
         let mut change = Change::default();
         self.switch(op, &span.frame, span.slot(blocks.start), &slots, &mut change)?;
-        self.finish(op, inode, &change, &mut self.space.placement(0))
+        self.finish(op, inode, &change, &mut self.nodes.space.placement(0))
     }
 }
 

@@ -23,7 +23,7 @@ impl PackedClusters {
             return Err(Error::NotPermitted("compression saves no blocks of the file"));
         }
         self.fill_unused(op, &clusters, BlockAddr::NEW, BlockAddr::NULL)?;
-        self.space.counts.release_blocks(count)?;
+        self.nodes.space.counts.release_blocks(count)?;
         self.nodes.add_blocks(op, &inode.frame, -count.cast_signed());
         self.set_released(op, inode, 0, true);
         Ok(count)
@@ -33,7 +33,7 @@ impl PackedClusters {
     pub fn reserve(&self, op: &Op<'_>, inode: &Arc<Inode>) -> Result<u64> {
         let clusters = self.packed_clusters(inode)?;
         let count: u64 = clusters.iter().map(|c| c.saved).sum();
-        self.space.counts.reserve_blocks(count)?;
+        self.nodes.space.counts.reserve_blocks(count)?;
         self.fill_unused(op, &clusters, BlockAddr::NULL, BlockAddr::NEW)?;
         self.nodes.add_blocks(op, &inode.frame, count.cast_signed());
         self.set_released(op, inode, count, false);
@@ -41,7 +41,7 @@ impl PackedClusters {
     }
 
     fn set_released(&self, op: &Op<'_>, inode: &Inode, saved: u64, released: bool) {
-        let now = self.base.now();
+        let now = self.nodes.base.now();
         op.record(inode.ino, |log| log.released(released));
         self.nodes.cache.modify_inode(op, &inode.frame, |raw| {
             raw.set_inline(Inline::COMPRESS_RELEASED, released);

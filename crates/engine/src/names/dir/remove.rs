@@ -13,10 +13,7 @@ use std::sync::Arc;
 impl Dirs {
     /// Removes an entry that a search found. Punches out a block left without names.
     pub fn remove(&self, op: &Op<'_>, dir: &Arc<Inode>, found: &Found) -> Result<()> {
-        let name = self.name_to_note(op, dir, found)?;
-        self.clear_found(op, dir, found)?;
-        self.note_name(op, dir, name, found, None);
-        Ok(())
+        self.note_change(op, dir, found, None, || self.clear_found(op, dir, found))
     }
 
     fn clear_found(&self, op: &Op<'_>, dir: &Arc<Inode>, found: &Found) -> Result<()> {
@@ -31,22 +28,21 @@ impl Dirs {
         })
     }
 
-    /// What the journal records of an entry that is about to change.
-    fn name_to_note(&self, op: &Op<'_>, dir: &Arc<Inode>, found: &Found) -> Result<Option<(Vec<u8>, u32)>> {
-        if op.is_recorded() { self.stored(dir, found).map(Some) } else { Ok(None) }
-    }
-
-    fn note_name(
+    /// Changes an entry, which the journal records with the name that it had.
+    fn note_change(
         &self,
         op: &Op<'_>,
-        dir: &Inode,
-        name: Option<(Vec<u8>, u32)>,
-        was: &Found,
+        dir: &Arc<Inode>,
+        found: &Found,
         now: Option<Target>,
-    ) {
+        change: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let name = if op.is_recorded() { Some(self.stored(dir, found)?) } else { None };
+        change()?;
         if let Some((name, hash)) = name {
-            op.name_changed(dir.ino, (&name, special_hash(dir, hash)), Some(was.ino), now);
+            op.name_changed(dir.ino, (&name, special_hash(dir, hash)), Some(found.ino), now);
         }
+        Ok(())
     }
 
     /// Whether the entry is the only one in its block.
@@ -65,12 +61,12 @@ impl Dirs {
         ino: Ino,
         kind: FileType,
     ) -> Result<()> {
-        let name = self.name_to_note(op, dir, found)?;
-        self.change_chunk(op, dir, found.location, |shape, area| {
-            shape.set_target(area, found.slot, ino, kind)
-        })?;
-        self.note_name(op, dir, name, found, Some(Target { ino, file_type: kind as u8 }));
-        Ok(())
+        let now = Some(Target { ino, file_type: kind as u8 });
+        self.note_change(op, dir, found, now, || {
+            self.change_chunk(op, dir, found.location, |shape, area| {
+                shape.set_target(area, found.slot, ino, kind)
+            })
+        })
     }
 
     /// Points `..` to a new parent.

@@ -35,27 +35,19 @@ impl Recovery<'_> {
         inode: &Inode,
         how: Option<Compression>,
     ) -> Result<()> {
-        let Some(how) = how else {
-            self.set_compression_flag(op, inode, false);
-            return Ok(());
-        };
-        if !(2..=8).contains(&how.log_cluster) || !inode.get(|i| i.has_extra(36)) {
+        let fits = |how: Compression| (2..=8).contains(&how.log_cluster) && inode.get(|i| i.has_extra(36));
+        if let Some(how) = how.filter(|&how| !fits(how)) {
             return Err(misfit(inode.ino, "compression parameters", how.log_cluster.into()));
         }
-        let Compression { algorithm, log_cluster, flag } = how;
-        self.files.nodes.cache.modify(op, &inode.frame, |block| {
-            Parameters { algorithm, log_cluster, flag }.store(block.view_mut());
-        });
-        self.set_compression_flag(op, inode, true);
-        Ok(())
-    }
-
-    fn set_compression_flag(&self, op: &Op<'_>, inode: &Inode, on: bool) {
         self.files.nodes.cache.modify_inode(op, &inode.frame, |raw| {
+            if let Some(Compression { algorithm, log_cluster, flag }) = how {
+                Parameters { algorithm, log_cluster, flag }.store(raw);
+            }
             let mut flags = raw.flags();
-            flags.set(InodeFlags::COMPR, on);
+            flags.set(InodeFlags::COMPR, how.is_some());
             raw.i_flags = U32::new(flags.bits());
         });
+        Ok(())
     }
 
     pub(super) fn replay_released(&self, op: &Op<'_>, inode: &Arc<Inode>, released: bool) -> Result<()> {

@@ -60,7 +60,7 @@ fn space() {
         v.space.place_all(&mut placed, &addrs)
     });
     assert_stops("two logs open one segment", |v, _| {
-        let at = v.space.log_states()[0];
+        let [at, ..] = v.space.log_states();
         v.space.with_table(|t| t.open(at.segno, at.kind));
         Err(Error::Invariant("two logs open one segment"))
     });
@@ -228,7 +228,7 @@ fn commit() {
 #[test]
 fn gc() {
     assert_stops("a victim is being filled", |v, _| {
-        let at = v.space.log_states()[0];
+        let [at, ..] = v.space.log_states();
         let class = segno_clean::Class::Data;
         let sec = v.base.geo.sec_of(at.segno);
         let victim = v.gc.pin_victim(|_| Some(Victim { sec, class }));
