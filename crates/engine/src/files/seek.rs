@@ -70,8 +70,8 @@ impl Files {
         let cluster = inode.get(RawInode::is_compressed).then(|| cluster_blocks(inode));
         let addr = |block: u64| addrs.get(span.slot(block) as usize).copied().unwrap_or_default();
         let sort = |block: u64| {
-            let compressed =
-                cluster.is_some_and(|c| addr(block - slot_in(span, block) % c) == BlockAddr::COMPRESS);
+            let first = |cluster: u64| block - u64::from(span.slot(block)) % cluster;
+            let compressed = cluster.is_some_and(|c| addr(first(c)) == BlockAddr::COMPRESS);
             match addr(block) {
                 _ if compressed => BlockKind::Data,
                 BlockAddr::NULL => BlockKind::Hole,
@@ -127,10 +127,6 @@ impl Files {
         }
         Ok(())
     }
-}
-
-fn slot_in(span: &Span, block: u64) -> u64 {
-    span.slot(block).into()
 }
 
 /// Appends one block, to the last extent if adjacent.

@@ -162,7 +162,7 @@ impl Gc {
                     let known = victim.sec < self.base.geo.section_count;
                     invariant!(self.base.health, known, "a victim is not a section of the volume");
                     run.tried = true;
-                    self.nodes.space.with_table(|t| t.set_aside(victim.sec, true));
+                    self.nodes.space.with_table(|t| t.set_aside(victim.sec));
                     self.clean_victim(cleaner, &victim, pin, run.pinned_too)?;
                 }
                 None if room.is_spent() && !run.pinned_too => {
@@ -251,10 +251,10 @@ impl Gc {
         let situation = Situation { facts: self.gc_facts(), ..Situation::default() };
         let most = u64::from(self.base.geo.blocks_per_sec()) * BACKGROUND_PERCENT / 100;
         let victim = self.pin_victim(|t| {
-            cleaner.chosen.iter().for_each(|&sec| t.set_aside(sec, true));
+            cleaner.chosen.iter().for_each(|&sec| t.set_aside(sec));
             let victim = (0..BACKGROUND_TRIES).find_map(|_| {
                 let victim = cleaner.background.pick(t.index(), &situation)?;
-                t.set_aside(victim.sec, true);
+                t.set_aside(victim.sec);
                 (u64::from(t.valid_in_section(victim.sec)) <= most).then_some(victim)
             });
             t.reconsider();

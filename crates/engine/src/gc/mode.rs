@@ -70,7 +70,7 @@ impl Gc {
         // Copies use free sections until the checkpoint: if few are left, one victim at a time.
         while tried == 0 || (tried < AT_A_TIME && !self.files.room.assess()) {
             let Some((victim, pin)) = self.worth_cleaning(&mut cleaner) else { break };
-            self.nodes.space.with_table(|t| t.set_aside(victim.sec, true));
+            self.nodes.space.with_table(|t| t.set_aside(victim.sec));
             tried += 1;
             if let Err(e) = self.clean_victim(&mut cleaner, &victim, pin, false) {
                 self.nodes.space.with_table(|t| t.reconsider());

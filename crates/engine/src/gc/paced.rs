@@ -306,7 +306,7 @@ impl Host for Cleaning<'_> {
             }
             if self.valid(victim.sec) > 0 {
                 // Not chosen again unless nothing else is left.
-                self.gc.nodes.space.with_table(|t| t.set_aside(victim.sec, true));
+                self.gc.nodes.space.with_table(|t| t.set_aside(victim.sec));
                 continue;
             }
             stat::add(&stats.gc_sections, 1);

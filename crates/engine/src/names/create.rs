@@ -6,13 +6,11 @@ use crate::files::Inode;
 use crate::names::dir::{DirName, Probe, Room};
 use crate::names::{Names, Renamed};
 use crate::sync::atomic::Ordering;
-use crate::times::touch;
 use crate::transaction::Op;
 use crate::types::{Attr, Owner};
 use segno_format::Ino;
 use segno_format::dentry::FileType;
 use std::sync::Arc;
-use zerocopy::little_endian::U32;
 
 const S_IFMT: u16 = 0o170_000;
 const S_IFREG: u16 = 0o100_000;
@@ -112,12 +110,7 @@ impl Names {
         let op = self.base.tx.begin();
         let inode = self.make_in(&op, dir, &name, room, &plan)?;
         inode.opens.store(u32::from(request.opened), Ordering::Release);
-        self.nodes.cache.modify_inode(&op, &dir.frame, |i| {
-            if is_dir {
-                i.i_links = U32::new(i.i_links.get() + 1);
-            }
-            touch(i, self.base.now());
-        });
+        self.settle_parent(&op, dir, i64::from(is_dir), self.base.now());
         Ok(inode)
     }
 

@@ -87,7 +87,7 @@ impl Names {
         if moved > 0 { self.dirs.set_parent(op, locked.child, r.new_dir.ino) } else { Ok(()) }
     }
 
-    fn settle_parent(&self, op: &Op<'_>, dir: &Inode, links: i64, now: Time) {
+    pub(super) fn settle_parent(&self, op: &Op<'_>, dir: &Inode, links: i64, now: Time) {
         self.nodes.cache.modify_inode(op, &dir.frame, |i| {
             let sum = i64::from(i.i_links.get()).saturating_add(links);
             i.i_links = U32::new(u32::try_from(sum).unwrap_or(0));

@@ -5,7 +5,7 @@ use crate::files::Inode;
 use crate::names::dir::{DirName, Found};
 use crate::names::{Names, Renamed};
 use crate::nodes::Change;
-use crate::times::{set_ctime, touch};
+use crate::times::set_ctime;
 use crate::transaction::Op;
 use crate::types::Time;
 use segno_format::Ino;
@@ -64,10 +64,7 @@ impl Names {
         self.unname(child, || self.dirs.remove(op, dir, found))?;
         let now = self.base.now();
         self.drop_link(op, child, now);
-        self.nodes.cache.modify_inode(op, &dir.frame, |i| {
-            i.i_links = U32::new(i.i_links.get().saturating_sub(u32::from(child.is_dir())));
-            touch(i, now);
-        });
+        self.settle_parent(op, dir, -i64::from(child.is_dir()), now);
         self.nodes.since.add(dir.ino, Change::Directory);
         if !last || child.is_dir() {
             self.nodes.since.name_vacated(dir.ino, name.hash());
@@ -75,7 +72,6 @@ impl Names {
         Ok(())
     }
 
-    /// Whether removing one more name leaves the inode without any.
     /// Takes a name from an inode, which is an orphan before it loses the last one.
     pub(super) fn unname(&self, inode: &Inode, change: impl FnOnce() -> Result<()>) -> Result<()> {
         if !loses_last_name(inode) {
@@ -101,6 +97,7 @@ impl Names {
     }
 }
 
+/// Whether removing one more name leaves the inode without any.
 fn loses_last_name(inode: &Inode) -> bool {
     inode.is_dir() || inode.get(|i| i.i_links.get()) <= 1
 }

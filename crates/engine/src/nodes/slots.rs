@@ -149,7 +149,7 @@ impl Nodes {
         Ok(f(slots_of(&block, is_inode(frame), self.base.features)?))
     }
 
-    /// Changes the slots of the inode or of a direct node.
+    /// Changes the slots of the inode or of a direct node; `outside` is what is broken if `f` finds a slot missing.
     pub fn edit_slots<R>(
         &self,
         op: &Op<'_>,

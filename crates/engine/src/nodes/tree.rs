@@ -41,7 +41,6 @@ pub enum Place {
     },
 }
 
-/// File blocks at and after a given one, by level of its path.
 /// The file blocks under the word that the path to `fblk` takes at `level`.
 fn under(path: &NodePath, per_node: u64, level: usize, fblk: u64) -> Range<u64> {
     // Number of file blocks under one word.
@@ -125,7 +124,6 @@ impl Nodes {
         Ok(span)
     }
 
-    /// A node of the inode, checked against its place in the path.
     /// What a path has at `level`.
     fn step(&self, path: &[u32], level: usize) -> Result<u32> {
         self.base.health.present(path.get(level).copied(), "a path is shorter than its depth")

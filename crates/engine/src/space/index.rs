@@ -1,12 +1,6 @@
 //! Segments with holes by type, updated with every change so that no scan is needed.
-use segno_clean::Class;
 use segno_format::sit::LogType;
 use std::collections::BTreeSet;
-
-/// Class of a section that holds a log's blocks.
-pub fn class_of(log: LogType) -> Class {
-    if log.is_node() { Class::Node } else { Class::Data }
-}
 
 /// Segments by log type; fewest blocks first.
 #[derive(Debug, Default)]

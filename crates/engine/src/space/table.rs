@@ -2,7 +2,7 @@
 use super::ages::Ages;
 use super::boundary::Boundary;
 use super::free::BitSet;
-use super::index::{Holes, class_of};
+use super::index::Holes;
 use super::runs::FreeSections;
 use crate::error::Result;
 use crate::health::{Health, invariant};
@@ -262,13 +262,9 @@ impl Table {
         self.index.keep_ages(self.geo.segs_per_sec);
         (0..self.secs.len() as u32).for_each(|sec| self.update_candidate(sec));
     }
-    /// Excludes a section from cleaning, or includes it again.
-    pub fn set_aside(&mut self, sec: u32, aside: bool) {
-        if aside {
-            self.aside.insert(sec);
-        } else {
-            self.aside.remove(&sec);
-        }
+    /// Excludes a section from cleaning.
+    pub fn set_aside(&mut self, sec: u32) {
+        self.aside.insert(sec);
         self.update_candidate(sec);
     }
     /// Includes all excluded sections again.
@@ -283,7 +279,7 @@ impl Table {
     }
     /// Class of a section, by its first segment.
     pub fn class_of_section(&self, sec: u32) -> Class {
-        class_of(self.log_of(self.geo.sec_start(sec)))
+        if self.log_of(self.geo.sec_start(sec)).is_node() { Class::Node } else { Class::Data }
     }
 
     pub(super) fn update_candidate(&mut self, sec: u32) {
@@ -399,15 +395,10 @@ impl Table {
     }
     /// Subtracts addresses that were published or given up.
     pub fn take_back(&mut self, seg: SegNo, n: u32) -> Result<()> {
-        let left = self.unpublished.get(&seg).and_then(|all| all.checked_sub(n));
-        let left = self.health.present(left, "an unallocated block is published")?;
         let before = self.before(seg);
-        if left == 0 {
-            self.unpublished.remove(&seg);
-        } else {
-            self.unpublished.insert(seg, left);
-        }
+        let known = subtract(&mut self.unpublished, seg, n);
         self.after(seg, before);
+        invariant!(self.health, known, "an unallocated block is published");
         Ok(())
     }
     /// Keeps the segment from being opened or cleaned until [`Table::unpin`].
@@ -419,14 +410,9 @@ impl Table {
     /// Removes a pin; false if there was none.
     pub fn unpin(&mut self, seg: SegNo) -> bool {
         let before = self.before(seg);
-        let left = self.pins.get(&seg).and_then(|n| n.checked_sub(1));
-        match left {
-            Some(0) => drop(self.pins.remove(&seg)),
-            Some(n) => drop(self.pins.insert(seg, n)),
-            None => {}
-        }
+        let known = subtract(&mut self.pins, seg, 1);
         self.after(seg, before);
-        left.is_some()
+        known
     }
     /// Holds a segment until the next checkpoint, because recovery found blocks in it.
     pub fn hold_all(&mut self, seg: SegNo) {
@@ -517,11 +503,22 @@ impl Table {
     }
 }
 
+/// Takes from the count of a segment, which goes with the last; false if it is less.
+fn subtract(counts: &mut HashMap<SegNo, u32>, seg: SegNo, n: u32) -> bool {
+    let left = counts.get(&seg).and_then(|all| all.checked_sub(n));
+    match left {
+        Some(0) => drop(counts.remove(&seg)),
+        Some(left) => drop(counts.insert(seg, left)),
+        None => {}
+    }
+    left.is_some()
+}
+
 /// Runs of addresses in one segment: the first, the segment if they are in the main area, and all.
-pub(super) fn by_segment<'a>(
-    addrs: &'a [BlockAddr],
+pub(super) fn by_segment(
+    addrs: &[BlockAddr],
     geo: Geometry,
-) -> impl Iterator<Item = (BlockAddr, Option<SegNo>, &'a [BlockAddr])> {
+) -> impl Iterator<Item = (BlockAddr, Option<SegNo>, &[BlockAddr])> {
     let seg_of = move |a: BlockAddr| geo.seg_of(a).map(|(seg, _)| seg);
     let runs = addrs.chunk_by(move |&a, &b| seg_of(a) == seg_of(b));
     runs.filter_map(move |run| run.first().map(|&first| (first, seg_of(first), run)))

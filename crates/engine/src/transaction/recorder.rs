@@ -51,23 +51,13 @@ impl Taken {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct EpochRecords {
     shards: [Shard; SHARDS],
     /// Approximate size of the records in the journal.
     bytes: AtomicU64,
     /// Checksums of mapped pages; more than [`CHECKED`] if one has none.
     checksums: AtomicU64,
-}
-
-impl Default for EpochRecords {
-    fn default() -> Self {
-        Self {
-            shards: std::array::from_fn(|_| Mutex::default()),
-            bytes: AtomicU64::new(0),
-            checksums: AtomicU64::new(0),
-        }
-    }
 }
 
 impl Recorder {

@@ -62,23 +62,6 @@ impl Contexts {
         }
     }
 
-    /// Binds a file with dirty pages to a context.
-    pub(super) fn bind(&self, inode: &Arc<Inode>) {
-        if inode.listed.load(Ordering::Acquire) {
-            return;
-        }
-        let mut pages = inode.pages.lock();
-        if pages.dirty() == 0 || inode.listed.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        let table = self.table.read();
-        let chosen = self.choose(&table.contexts, inode.last_context.load(Ordering::Relaxed));
-        let context = chosen.unwrap_or(&table.core);
-        inode.last_context.store(context.id(), Ordering::Relaxed);
-        context.add(inode, Instant::now());
-        pages.set_account(Some(context.account.clone()));
-    }
-
     /// The file's last context unless it has more than twice its share, else the least loaded one.
     pub(super) fn choose<'t>(&self, contexts: &'t [Arc<Context>], last: u32) -> Option<&'t Arc<Context>> {
         let Some(last) = contexts.iter().find(|c| c.id() == last).filter(|_| contexts.len() > 1) else {
@@ -189,7 +172,20 @@ impl Contexts {
 }
 
 impl DirtyFiles for Contexts {
+    /// Binds a file with dirty pages to a context.
     fn mark_dirty(&self, inode: &Arc<Inode>) {
-        self.bind(inode);
+        if inode.listed.load(Ordering::Acquire) {
+            return;
+        }
+        let mut pages = inode.pages.lock();
+        if pages.dirty() == 0 || inode.listed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let table = self.table.read();
+        let chosen = self.choose(&table.contexts, inode.last_context.load(Ordering::Relaxed));
+        let context = chosen.unwrap_or(&table.core);
+        inode.last_context.store(context.id(), Ordering::Relaxed);
+        context.add(inode, Instant::now());
+        pages.set_account(Some(context.account.clone()));
     }
 }
