@@ -69,7 +69,7 @@ impl Nodes {
     }
 
     /// The word of a slot as an address.
-    pub fn checked_addr(&self, frame: &NodeFrame, word: u32) -> Result<BlockAddr> {
+    pub(super) fn checked_addr(&self, frame: &NodeFrame, word: u32) -> Result<BlockAddr> {
         let addr = BlockAddr(word);
         if addr.is_real() && !self.base.geo.in_main(addr) {
             return Err(slot_error(frame, "address outside the main area", word, self.base.geo.main_end()));
@@ -144,7 +144,7 @@ impl Nodes {
     }
 
     /// Reads the slots of the inode or of a direct node.
-    pub fn look_at_slots<R>(&self, frame: &NodeFrame, f: impl FnOnce(&[U32]) -> R) -> Result<R> {
+    pub(super) fn look_at_slots<R>(&self, frame: &NodeFrame, f: impl FnOnce(&[U32]) -> R) -> Result<R> {
         let block = frame.read();
         Ok(f(slots_of(&block, is_inode(frame), self.base.features)?))
     }

@@ -130,7 +130,7 @@ impl Nodes {
     }
 
     /// A node of the inode, checked against its offset in the tree.
-    pub fn tree_node(&self, inode: &Arc<NodeFrame>, nid: Nid, offset: u32) -> Result<Arc<NodeFrame>> {
+    pub(super) fn tree_node(&self, inode: &Arc<NodeFrame>, nid: Nid, offset: u32) -> Result<Arc<NodeFrame>> {
         let frame = self.base.health.record_damage(self.cache.get_of(nid, inode.ino))?;
         let found = frame.footer().node_offset();
         if found != offset {
