@@ -20,6 +20,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// Of `segno_check_options.flags`: read only the tables of a volume that was unmounted cleanly, if nothing is wrong with them.
+#define SEGNO_CHECK_QUICK 1
+
+// Of `segno_check_options.flags`: read the content of compressed files, too.
+#define SEGNO_CHECK_DATA 2
+
+// Of `segno_check_options.flags`: `segno_repair` writes nothing, so that its actions are a plan.
+#define SEGNO_REPAIR_PLAN 4
+
+// In the result of `segno_check_replayed`: there are errors.
+#define SEGNO_FOUND_ERRORS 1
+
+// In the result of `segno_check_replayed`: what a crash left was replayed in memory. `segno_replay` writes it.
+#define SEGNO_FOUND_REPLAY 2
+
+// In the result of `segno_check_replayed`: `segno_repair` has something to do.
+#define SEGNO_FOUND_REPAIRABLE 4
+
 // Of `segno_file_open`: allow reading.
 #define SEGNO_READ 1
 
@@ -127,6 +145,24 @@ typedef struct {
   segno_time btime;
 } segno_stat_t;
 
+// Receives a problem that a check found: whether it is an error or a warning, and its description.
+typedef void (*segno_finding)(void *context, int is_error, const char *text);
+
+// How to check, repair or replay. Zeros and null pointers are the defaults.
+typedef struct {
+  // `sizeof(segno_check_options)`: later versions may add fields.
+  uint32_t size;
+  // `SEGNO_CHECK_QUICK` and others.
+  uint32_t flags;
+  // File or device of the external journal; null for none.
+  const char *journal;
+  // Further devices of the volume, as in `segno_open_options`.
+  const char *const *devices;
+} segno_check_options;
+
+// Receives what a repair does: whether something is lost that the volume had, or may have had, and a description.
+typedef void (*segno_action)(void *context, int is_loss, const char *text);
+
 // A name in a directory.
 typedef struct {
   // Inode number.
@@ -138,9 +174,6 @@ typedef struct {
   // The name, with a NUL behind it.
   char name[256];
 } segno_dirent;
-
-// Receives a problem that `segno_check` found: whether it is an error or a warning, and its description.
-typedef void (*segno_finding)(void *context, int is_error, const char *text);
 
 // How to build an image. Zeros and null pointers are the defaults.
 typedef struct {
@@ -275,6 +308,42 @@ int segno_utimes(segno_volume *volume, const char *name, segno_time atime, segno
 // Cuts a file, or extends it by a hole that reads as zeros.
 int segno_truncate(segno_volume *volume, const char *name, uint64_t size);
 
+// Checks a volume that is not open, and changes nothing. The result is 0 if no error was found, 1 if there are errors, and
+// negative if the check was not possible. `finding` may be null; otherwise it is called for up to 1000 problems, with
+// `context`. What a crash left to replay is not in it, see `segno_check_replayed`.
+int segno_check(const char *image,
+                segno_finding finding,
+                void *context);
+
+// Checks a volume of several devices like `segno_check`: `devices` has the paths of all of them, the one with the superblock first,
+// and ends with a null pointer.
+int segno_check_several(const char *const *devices,
+                        segno_finding finding,
+                        void *context);
+
+// Checks a volume that is not open like `segno_check`, with what a crash left replayed in memory, and changes nothing. The
+// result is 0 if there is nothing to do, a combination of `SEGNO_FOUND_ERRORS` and others, and negative if the check was not
+// possible. It is an error, too, if what a crash left cannot be replayed, or an external journal is needed. `options` may be null.
+int segno_check_replayed(const char *image,
+                         const segno_check_options *options,
+                         segno_finding finding,
+                         void *context);
+
+// Repairs a volume that is not open. The result is 0 if there is nothing to repair, 1 if it was repaired, and negative if that
+// was not possible: `-EUCLEAN` where the repair would give up an external journal or a lost checkpoint. `action` may be null;
+// otherwise it is called, with `context`, for everything that is done, before that is written. A power cut meanwhile leaves the
+// volume as it was, or repaired. What a crash left is replayed, unless that is all there is to do: see `segno_replay`. `options`
+// may be null.
+int segno_repair(const char *image,
+                 const segno_check_options *options,
+                 segno_action action,
+                 void *context);
+
+// Replays what a crash left of a volume that is not open, as the next `segno_open` with `SEGNO_WRITABLE` would. `options` may be
+// null.
+int segno_replay(const char *image,
+                 const segno_check_options *options);
+
 // Opens a directory for reading.
 int segno_dir_open(segno_volume *volume, const char *name, segno_dir **dir);
 
@@ -323,19 +392,6 @@ int segno_format(const char *image,
                  uint64_t bytes,
                  const char *label,
                  int force);
-
-// Checks a volume that is not open, and changes nothing. The result is 0 if no error was found, 1 if there are errors, and
-// negative if the check was not possible. `finding` may be null; otherwise it is called for up to 1000 problems, with
-// `context`.
-int segno_check(const char *image,
-                segno_finding finding,
-                void *context);
-
-// Checks a volume of several devices like `segno_check`: `devices` has the paths of all of them, the one with the superblock first,
-// and ends with a null pointer.
-int segno_check_several(const char *const *devices,
-                        segno_finding finding,
-                        void *context);
 
 // Builds an image of a directory, a tar archive or another image. The same input gives the same bytes, and whatever of it
 // cannot be stored is an error. The file gets its name when it is complete. `options` and `report` may be null.

@@ -21,6 +21,19 @@ pub(crate) unsafe fn string<'a>(given: *const c_char, what: &str) -> Result<&'a 
     Ok(OsStr::from_bytes(unsafe { CStr::from_ptr(given) }.to_bytes()))
 }
 
+/// A string of the caller that is text, unless it is null.
+///
+/// # Safety
+/// As [`string`].
+pub(crate) unsafe fn text<'a>(given: *const c_char, what: &str) -> Result<Option<&'a str>, Failure> {
+    if given.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: what this function requires.
+    let text = unsafe { string(given, what) }?.to_str();
+    text.map(Some).ok_or_else(|| Failure::new(EINVAL, format!("the {what} is not UTF-8")))
+}
+
 /// A path of the caller.
 ///
 /// # Safety

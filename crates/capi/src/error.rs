@@ -30,11 +30,15 @@ impl From<segno::Error> for Failure {
     }
 }
 
+/// A message for C.
+pub(crate) fn c_text(text: &str) -> CString {
+    CString::new(text.replace('\0', "\u{fffd}")).unwrap_or_default()
+}
+
 /// Runs a call, and keeps the message of a failure.
 pub(crate) fn call(f: impl FnOnce() -> Result<i64, Failure>) -> i64 {
     f().unwrap_or_else(|Failure { errno, message }| {
-        let message = CString::new(message.replace('\0', "\u{fffd}")).unwrap_or_default();
-        LAST.set(message);
+        LAST.set(c_text(&message));
         -i64::from(errno)
     })
 }

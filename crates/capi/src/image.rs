@@ -1,5 +1,5 @@
 //! Images of whole trees.
-use crate::args::{optional_path, path, paths, put, shared, string, versioned};
+use crate::args::{optional_path, path, paths, put, shared, text, versioned};
 use crate::error::{EINVAL, Failure, done};
 use segno::{BuildOptions, Compression, ExtractOptions, Owner, Preserve};
 use std::ffi::{c_char, c_int};
@@ -167,19 +167,6 @@ unsafe fn build_options(given: &segno_build_options) -> Result<BuildOptions, Fai
         options = options.device(path);
     }
     Ok(options)
-}
-
-/// A string of the caller that is text, unless it is null.
-///
-/// # Safety
-/// As [`string`].
-unsafe fn text<'a>(given: *const c_char, what: &str) -> Result<Option<&'a str>, Failure> {
-    if given.is_null() {
-        return Ok(None);
-    }
-    // SAFETY: what this function requires.
-    let text = unsafe { string(given, what) }?.to_str();
-    text.map(Some).ok_or_else(|| Failure::new(EINVAL, format!("the {what} is not UTF-8")))
 }
 
 /// Of `segno_extract_options.flags`: the target is a tar archive, which must not exist, instead of a directory.

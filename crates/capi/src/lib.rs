@@ -8,16 +8,19 @@
 
 mod args;
 mod attrs;
+mod checker;
 mod dir;
 mod error;
 mod file;
 mod formatting;
 mod image;
 mod names;
+mod storage;
 mod volume;
 mod xattr;
 
 pub use attrs::*;
+pub use checker::*;
 pub use dir::*;
 pub use error::segno_last_error;
 pub use file::*;

@@ -1,11 +1,10 @@
 //! Opening and closing volumes.
-use crate::args::{check_place, optional_path, path, paths, put, shared, versioned};
+use crate::args::{check_place, put, shared, versioned};
 use crate::error::{EBUSY, EINVAL, Failure, done};
-use segno::{Device, MountOptions, Volume};
+use crate::storage::Storage;
+use segno::{MountOptions, Volume};
 use std::ffi::{c_char, c_int};
-use std::iter;
 use std::mem::offset_of;
-use std::path::Path;
 use std::ptr;
 use std::sync::Arc;
 
@@ -71,7 +70,7 @@ pub struct segno_statfs_t {
 /// library's name.
 #[unsafe(no_mangle)]
 pub extern "C" fn segno_abi() -> u32 {
-    2
+    3
 }
 
 /// Opens the volume in an image file (raw or Android sparse) or on a block device. `options` may be null.
@@ -84,24 +83,19 @@ pub unsafe extern "C" fn segno_open(
     done(|| {
         check_place(volume, "place for the volume")?;
         // SAFETY: the caller's promise of segno.h.
-        let (image, options) = unsafe { (path(image)?, read_options(options)?) };
+        let options = unsafe { read_options(options) }?;
         // SAFETY: null, or a string, by the same promise; so are the devices.
-        let (journal, further) = unsafe { (optional_path(options.journal)?, paths(options.devices)?) };
-        let devices: Vec<&Path> = iter::once(image).chain(further).collect();
+        let storage = unsafe { Storage::named(image, options.journal, options.devices) }?;
         let writable = options.flags & SEGNO_WRITABLE != 0;
         let mut mount =
             MountOptions::new().read_only(!writable).skip_recovery(options.flags & SEGNO_SKIP_RECOVERY != 0);
         if options.cache_bytes != 0 {
             mount = mount.cache_bytes(usize::try_from(options.cache_bytes).unwrap_or(usize::MAX));
         }
-        let open = |paths: &[&Path]| match writable {
-            true => Device::open_several(paths),
-            false => Device::open_several_read_only(paths),
-        };
         let opened = segno::catch_panic(|| {
-            let device = open(&devices)?;
-            let mount = match journal {
-                Some(path) => mount.journal(&open(&[path])?),
+            let device = storage.open(writable)?;
+            let mount = match storage.open_journal(writable)? {
+                Some(journal) => mount.journal(&journal),
                 None => mount,
             };
             Volume::open_with(&device, &mount)

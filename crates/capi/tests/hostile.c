@@ -118,12 +118,15 @@ static void count(void *context, int is_error, const char *text)
 
 int main(void)
 {
+    segno_check_options plan = {sizeof plan, SEGNO_REPAIR_PLAN, NULL, NULL};
     char line[4096];
 
     while (fgets(line, sizeof line, stdin)) {
         int opened, findings = 0;
         line[strcspn(line, "\n")] = 0;
         checked(segno_check(line, count, &findings));
+        checked(segno_check_replayed(line, NULL, count, &findings));
+        checked(segno_repair(line, &plan, count, &findings));
         opened = session(line, SEGNO_SKIP_RECOVERY);
         opened |= session(line, SEGNO_WRITABLE);
         puts(opened ? "opened" : "refused");

@@ -127,6 +127,70 @@ static int same(const char *one, const char *two)
     return x == y;
 }
 
+static void grave(void *context, int is_grave, const char *text)
+{
+    NEED(strlen(text) > 10);
+    *(int *)context += is_grave;
+}
+
+/* Of a copy that a power cut left: what is to be replayed, in the volume or in a journal. */
+static void replayed(const char *cut, char *journal)
+{
+    segno_check_options options = {sizeof options, SEGNO_CHECK_QUICK | SEGNO_CHECK_DATA, journal, NULL};
+    char *before = beside(cut, "unreplayed");
+    int found = 0;
+
+    copy(cut, before);
+    NEED(segno_check_replayed(cut, &options, grave, &found) == SEGNO_FOUND_REPLAY && found == 0);
+    NEED(segno_repair(cut, &options, grave, &found) == 0 && found == 0 && same(cut, before));
+    if (journal) {
+        NEED(segno_check_replayed(cut, NULL, grave, &found) == SEGNO_FOUND_ERRORS && found == 1);
+        NEED(segno_repair(cut, NULL, grave, &found) == -EUCLEAN && strstr(segno_last_error(), "journal"));
+        NEED(segno_replay(cut, NULL) < 0 && found == 1 && same(cut, before));
+    }
+    NEED(segno_replay(cut, &options) == 0 && segno_check_replayed(cut, NULL, NULL, NULL) == 0 && !same(cut, before));
+}
+
+/* The links of an inode are counted wrongly. */
+static void repaired(segno_volume *volume, const char *scratch)
+{
+    segno_check_options options = {sizeof options, SEGNO_REPAIR_PLAN, NULL, NULL};
+    char *bad = beside(scratch, "bad"), *before = beside(scratch, "bad-before");
+    unsigned char block[4096];
+    segno_volume *whole;
+    segno_stat_t found;
+    int errors = 0;
+    FILE *image;
+
+    NEED(segno_mkdir(volume, "/links", 0700) == 0 && segno_stat(volume, "/links", 0, &found) == 0 && segno_sync(volume) == 0);
+    copy(scratch, bad);
+    NEED((image = fopen(bad, "r+b")) != NULL);
+    while (fread(block, sizeof block, 1, image) == 1) {
+        uint32_t ids[2];
+        memcpy(ids, block + 4072, sizeof ids);
+        if (ids[0] != found.ino || ids[1] != found.ino)
+            continue;
+        block[12] = 9;
+        NEED(fseek(image, -(long)sizeof block, SEEK_CUR) == 0 && fwrite(block, sizeof block, 1, image) == 1);
+        NEED(fseek(image, 0, SEEK_CUR) == 0);
+    }
+    NEED(fclose(image) == 0);
+    copy(bad, before);
+    NEED(segno_check_replayed(bad, NULL, grave, &errors) == (SEGNO_FOUND_ERRORS | SEGNO_FOUND_REPAIRABLE) && errors > 0);
+    /* Nothing is lost. */
+    errors = 0;
+    NEED(segno_repair(bad, &options, grave, &errors) == 1 && errors == 0 && same(bad, before));
+    NEED(segno_repair(bad, NULL, NULL, NULL) == 1 && segno_repair(bad, NULL, NULL, NULL) == 0);
+    NEED(segno_check_replayed(bad, NULL, NULL, NULL) == 0 && segno_open(bad, NULL, &whole) == 0);
+    NEED(segno_stat(whole, "/links", 0, &found) == 0 && found.nlink == 2 && segno_close(whole) == 0);
+    options.flags = 64;
+    NEED(segno_repair(bad, &options, NULL, NULL) == -EINVAL && strstr(segno_last_error(), "0x40"));
+    options.size = 4;
+    NEED(segno_replay(bad, &options) == -EINVAL && segno_replay(NULL, NULL) == -EFAULT);
+    NEED(segno_check_replayed(beside(scratch, "none"), NULL, NULL, NULL) == -ENOENT);
+    NEED(segno_rmdir(volume, "/links") == 0);
+}
+
 /* A copy of the image while the volume is open is what a power cut leaves. */
 static void crash(segno_volume *volume, const char *scratch)
 {
@@ -145,6 +209,7 @@ static void crash(segno_volume *volume, const char *scratch)
     NEED(segno_unlink(shown, "/fsynced") == -EROFS && segno_close(shown) == 0 && same(cut, before));
     NEED(segno_open(cut, &options, &shown) == 0);
     NEED(segno_file_open(shown, "/fsynced", SEGNO_READ, 0, &file) == -ENOENT && segno_close(shown) == 0);
+    replayed(cut, NULL);
     NEED(segno_unlink(volume, "/fsynced") == 0);
 }
 
@@ -187,6 +252,7 @@ static void external_journal(const char *scratch)
     lists.journal = built.journal = side_cut;
     NEED(segno_extract(cut, to, &lists, NULL) == 0);
     NEED(segno_build(cut, beside(scratch, "journaled-built"), &built, NULL) == 0 && same(cut, before));
+    replayed(cut, side_cut);
 }
 
 /* Makes two devices of an image: the second has the last segments. Both paths are recorded, as a format of two devices does. */
@@ -223,6 +289,7 @@ static void several_devices(const char *scratch)
     const char *further[] = {NULL, NULL}, *all[] = {NULL, NULL, NULL};
     segno_open_options options = {sizeof options, 0, 0, NULL, NULL};
     segno_extract_options lists = {sizeof lists, 0, NULL, NULL, NULL, NULL, 0, 0};
+    segno_check_options checked = {sizeof checked, 0, NULL, NULL};
     segno_build_options built;
     segno_volume *volume;
     segno_stat_t found;
@@ -238,7 +305,9 @@ static void several_devices(const char *scratch)
     NEED(segno_check(first, NULL, NULL) == -EINVAL && strstr(segno_last_error(), second));
     NEED(segno_extract(first, to, &lists, NULL) == -EINVAL && strstr(segno_last_error(), second));
     NEED(segno_build(first, beside(scratch, "several-built"), &built, NULL) == -EINVAL);
-    options.devices = lists.devices = built.devices = further;
+    NEED(segno_check_replayed(first, &checked, NULL, NULL) == -EINVAL && segno_replay(first, &checked) == -EINVAL);
+    options.devices = lists.devices = built.devices = checked.devices = further;
+    NEED(segno_check_replayed(first, &checked, NULL, NULL) == 0 && segno_repair(first, &checked, NULL, NULL) == 0);
     NEED(segno_open(first, &options, &volume) == 0 && segno_stat(volume, "/", 0, &found) == 0);
     NEED(segno_close(volume) == 0 && segno_extract(first, to, &lists, NULL) == 0);
     NEED(segno_build(first, beside(scratch, "several-built"), &built, NULL) == 0);
@@ -367,7 +436,7 @@ int main(int argc, char **argv)
     int found = 0;
     FILE *image;
 
-    NEED(argc == 2 && segno_abi() == 2 && segno_last_error()[0] == 0);
+    NEED(argc == 2 && segno_abi() == 3 && segno_last_error()[0] == 0);
     NEED(segno_open(argv[1], NULL, &volume) == -ENOENT && strstr(segno_last_error(), argv[1]));
     NEED(segno_format(argv[1], 64 << 20, "Fotos \xc3\xa4", 0) == 0);
     NEED(segno_format(argv[1], 64 << 20, NULL, 0) == -EEXIST && segno_format(argv[1], 0, NULL, 0) == -EEXIST);
@@ -387,6 +456,7 @@ int main(int argc, char **argv)
     external_journal(argv[1]);
     several_devices(argv[1]);
     crash(volume, argv[1]);
+    repaired(volume, argv[1]);
     files(volume);
     names(volume);
     NEED(segno_sync(volume) == 0 && segno_close(volume) == 0 && segno_close(NULL) == 0);

@@ -26,11 +26,6 @@ impl<'py> FromPyObject<'_, 'py> for VolumePath {
     }
 }
 
-/// All devices of a volume.
-pub(crate) fn all<'a>(first: &'a VolumePath, further: &'a [VolumePath]) -> Vec<&'a VolumePath> {
-    std::iter::once(first).chain(further).collect()
-}
-
 impl AsRef<Path> for VolumePath {
     fn as_ref(&self) -> &Path {
         &self.0

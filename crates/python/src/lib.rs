@@ -3,12 +3,14 @@
 #![warn(unreachable_pub, clippy::indexing_slicing)]
 
 mod args;
+mod checker;
 mod error;
 mod file;
 mod formatting;
 mod image;
 mod metadata;
 mod slot;
+mod storage;
 mod volume;
 
 use pyo3::prelude::*;
@@ -16,11 +18,13 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
+    use super::checker::{check, check_replayed, repair, replay};
+    #[pymodule_export]
     use super::error::CorruptError;
     #[pymodule_export]
     use super::file::File;
     #[pymodule_export]
-    use super::formatting::{check, mkfs};
+    use super::formatting::mkfs;
     #[pymodule_export]
     use super::image::{build, extract};
     #[pymodule_export]

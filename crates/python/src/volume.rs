@@ -1,13 +1,14 @@
 //! Volumes: every operation on a path.
-use crate::args::{Buffer, VolumePath, all};
+use crate::args::{Buffer, VolumePath};
 use crate::error::os_error;
 use crate::file::File;
 use crate::metadata::{Stat, time};
 use crate::slot::Slot;
+use crate::storage::Storage;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use segno::{Device, Error, MountOptions, OpenOptions, SetMetadata};
+use segno::{Error, MountOptions, OpenOptions, SetMetadata};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -70,15 +71,11 @@ impl Volume {
     ) -> PyResult<Self> {
         let options = MountOptions::new().read_only(!writable).skip_recovery(skip_recovery);
         let mut options = options.cache_bytes(cache_bytes);
-        let device = |paths: &[&VolumePath]| match writable {
-            true => Device::open_several(paths),
-            false => Device::open_several_read_only(paths),
-        };
-        let paths = all(&path, &devices);
+        let storage = Storage::new(path, devices, journal);
         let open = || {
-            let volume = device(&paths)?;
-            if let Some(journal) = &journal {
-                options = options.journal(&device(&[journal])?);
+            let volume = storage.open(writable)?;
+            if let Some(journal) = storage.open_journal(writable)? {
+                options = options.journal(&journal);
             }
             segno::Volume::open_with(&volume, &options)
         };

@@ -82,5 +82,7 @@ def session(image, writable):
 for line in sys.stdin:
     image = line.rstrip("\n")
     attempt(segnofs.check, image)
+    attempt(segnofs.check_replayed, image)
+    attempt(segnofs.plan_repair, image)
     opened = session(image, False) | session(image, True)
     print("opened" if opened else "refused", flush=True)

@@ -4,7 +4,7 @@ use crate::crashed::{self, Left};
 use crate::device::Device;
 use crate::error::{Cause, Error, Result, errno, refuse};
 use segno_check::{Progress, Report, check, check_quick};
-use segno_device::{BlockDevice, Overlay};
+use segno_device::{BlockDevice, DeviceError, Overlay};
 use segno_engine::Observer;
 use segno_journal::{Area, Stale};
 use segno_repair::{Pending, Plan, PlanOptions};
@@ -157,6 +157,14 @@ impl Checker {
         self.claimed("plan the repair of", plan)
     }
 
+    /// Checks the volume and plans a repair of all that was found; none if there is nothing to repair. What a crash left alone is
+    /// not, see [`replay`](Self::replay).
+    pub fn check_and_plan(&self, options: &CheckOptions) -> Result<Option<Plan>> {
+        let judged = self.check(options, |_| ())?;
+        let needed = judged.is_repairable() || judged.keeps_journal().is_some();
+        needed.then(|| self.plan_repair(&judged, true)).transpose()
+    }
+
     /// Writes a repair. A power cut meanwhile leaves the volume as it was, or repaired.
     pub fn repair(&self, plan: &Plan) -> Result<()> {
         self.claimed("repair", || Ok(plan.apply(&**self.device.storage())?))
@@ -174,7 +182,7 @@ impl Checker {
     fn claimed<T>(&self, action: &'static str, call: impl FnOnce() -> Result<T, Cause>) -> Result<T> {
         let claimed = || {
             let _claims = (self.device.claim()?, self.journal.as_ref().map(Device::claim).transpose()?);
-            self.device.require_named()?;
+            self.device.require_superblock(DeviceError::is_foreign)?;
             call()
         };
         claimed().map_err(|e| Error::new(action, self.device.path(), e))

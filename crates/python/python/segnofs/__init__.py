@@ -1,4 +1,4 @@
-"""F2FS volumes without a mount and without privileges: open images, read and write files, format and check, build images of
+"""F2FS volumes without a mount and without privileges: open images, read and write files, format, check and repair, build images of
 directories and archives and take them apart.
 
 >>> import segnofs
@@ -14,23 +14,29 @@ Failures are :class:`OSError` with an errno, so ``FileNotFoundError`` and the ot
 :class:`CorruptError`.
 """
 
-from ._check import Problem, Report, check
+from ._check import Action, Problem, ReplayedReport, Report, check, check_replayed, plan_repair, repair
 from ._file import RawFile
 from ._image import BuildReport, ExtractReport, build, extract
-from ._native import CorruptError, mkfs
+from ._native import CorruptError, mkfs, replay
 from ._volume import DirEntry, Volume
 
 __all__ = [
+    "Action",
     "BuildReport",
     "CorruptError",
     "DirEntry",
     "ExtractReport",
     "Problem",
     "RawFile",
+    "ReplayedReport",
     "Report",
     "Volume",
     "build",
     "check",
+    "check_replayed",
     "extract",
     "mkfs",
+    "plan_repair",
+    "repair",
+    "replay",
 ]

@@ -1,4 +1,4 @@
-"""Checking a volume."""
+"""Checking a volume, and repairing it."""
 
 from __future__ import annotations
 
@@ -51,3 +51,88 @@ def check(path: StrPath, *, devices: Sequence[StrPath] = (), max_problems: int =
     ``devices`` are those of a volume of several after the first, in order."""
     problems, errors, warnings, complete, clean_unmount = _native._check(path, devices, max_problems)
     return Report([Problem(*p) for p in problems], errors, warnings, complete, clean_unmount)
+
+
+@dataclass(frozen=True)
+class ReplayedReport(Report):
+    """What a check found on a volume with what a crash left replayed."""
+
+    quick: bool
+    """Whether only the tables were read."""
+    replayed: bool
+    """Whether there was something to replay, which was done in memory; :func:`replay` writes it."""
+    repairable: bool
+    """Whether :func:`repair` has something to do."""
+    replay_error: str | None
+    """Why what a crash left cannot be replayed."""
+    lost_checkpoint: str | None
+    """Why the newest checkpoint is known to be lost: a journal is ahead of the volume."""
+
+    @property
+    def clean(self) -> bool:
+        """Whether no error was found, also in what a crash left."""
+        return super().clean and self.replay_error is None and self.lost_checkpoint is None
+
+
+def check_replayed(
+    path: StrPath,
+    *,
+    journal: StrPath | None = None,
+    devices: Sequence[StrPath] = (),
+    max_problems: int = 1000,
+    quick: bool = False,
+    data: bool = False,
+) -> ReplayedReport:
+    """Checks a volume that is not open like :func:`check`, with what a crash left replayed in memory, and changes nothing.
+
+    ``quick`` reads only the tables of a volume that was unmounted cleanly, if nothing is wrong with them; ``data`` reads the
+    content of compressed files, too. ``journal`` is the external journal."""
+    report, quick, replayed, repairable, replay_error, lost_checkpoint = _native._check_replayed(
+        path, devices, journal, max_problems, quick, data
+    )
+    problems, errors, warnings, complete, clean_unmount = report
+    return ReplayedReport(
+        [Problem(*p) for p in problems],
+        errors,
+        warnings,
+        complete,
+        clean_unmount,
+        quick,
+        replayed,
+        repairable,
+        replay_error,
+        lost_checkpoint,
+    )
+
+
+@dataclass(frozen=True)
+class Action:
+    """One thing that a repair changes."""
+
+    loss: bool
+    """Whether something is lost that the volume had, or may have had."""
+    ino: int | None
+    """The inode concerned."""
+    path: str | None
+    """Its path after the repair, where it has one."""
+    text: str
+    """What is done."""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def plan_repair(
+    path: StrPath, *, journal: StrPath | None = None, devices: Sequence[StrPath] = ()
+) -> list[Action]:
+    """What :func:`repair` would do; nothing is written."""
+    return [Action(*a) for a in _native._repair(path, devices, journal, False)]
+
+
+def repair(path: StrPath, *, journal: StrPath | None = None, devices: Sequence[StrPath] = ()) -> list[Action]:
+    """Repairs a volume that is not open, and returns what was done: nothing if there is nothing to repair. A power cut meanwhile
+    leaves the volume as it was, or repaired. What a crash left is replayed, unless that is all there is to do: see
+    :func:`replay`. Where the repair would give up an external journal or a lost checkpoint, :class:`CorruptError` is raised.
+
+    ``journal`` is the external journal, and ``devices`` are those of a volume of several after the first, in order."""
+    return [Action(*a) for a in _native._repair(path, devices, journal, True)]

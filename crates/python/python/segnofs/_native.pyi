@@ -4,9 +4,10 @@ from typing import Any, Literal, final
 
 from typing_extensions import Buffer, disjoint_base
 
-__all__ = ["CorruptError", "File", "Visits", "Volume", "_build", "_check", "_extract", "mkfs"]
+__all__ = ["CorruptError", "File", "Visits", "Volume", "_build", "_check", "_check_replayed", "_extract", "_repair", "mkfs", "replay"]
 
 _StrPath = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+_Report = tuple[list[tuple[Literal["error", "warning"], str, str]], int, int, bool, bool]
 
 class CorruptError(OSError): ...
 
@@ -88,9 +89,19 @@ def mkfs(
     root_owner: tuple[int, int] = ...,
     force: bool = False,
 ) -> None: ...
-def _check(
-    path: _StrPath, devices: Sequence[_StrPath], max_problems: int
-) -> tuple[list[tuple[Literal["error", "warning"], str, str]], int, int, bool, bool]: ...
+def replay(path: _StrPath, *, journal: _StrPath | None = None, devices: Sequence[_StrPath] = ...) -> None: ...
+def _check(path: _StrPath, devices: Sequence[_StrPath], max_problems: int) -> _Report: ...
+def _check_replayed(
+    path: _StrPath,
+    devices: Sequence[_StrPath],
+    journal: _StrPath | None,
+    max_problems: int,
+    quick: bool,
+    data: bool,
+) -> tuple[_Report, bool, bool, bool, str | None, str | None]: ...
+def _repair(
+    path: _StrPath, devices: Sequence[_StrPath], journal: _StrPath | None, write: bool
+) -> list[tuple[bool, int | None, str | None, str]]: ...
 def _build(
     source: _StrPath,
     image: _StrPath,
