@@ -3,7 +3,7 @@ use crate::error::{EFAULT, EINVAL, ERANGE, Failure};
 use std::ffi::{CStr, OsStr, c_char};
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 fn null(what: &str) -> Failure {
     Failure::new(EFAULT, format!("the {what} is a null pointer"))
@@ -70,6 +70,24 @@ pub(crate) unsafe fn paths<'a>(given: *const *const c_char) -> Result<Vec<&'a Pa
             None => return Ok(all),
         }
     }
+}
+
+/// A path of the caller to keep, unless it is null.
+///
+/// # Safety
+/// As [`string`].
+pub(crate) unsafe fn owned_path(given: *const c_char) -> Result<Option<PathBuf>, Failure> {
+    // SAFETY: what this function requires.
+    Ok(unsafe { optional_path(given) }?.map(Path::to_owned))
+}
+
+/// Paths of the caller to keep.
+///
+/// # Safety
+/// As [`paths`].
+pub(crate) unsafe fn owned_paths(given: *const *const c_char) -> Result<Vec<PathBuf>, Failure> {
+    // SAFETY: what this function requires.
+    Ok(unsafe { paths(given) }?.into_iter().map(Path::to_owned).collect())
 }
 
 /// What a pointer of the caller points to.

@@ -146,7 +146,7 @@ impl Subject<'_> {
     }
 
     fn options(&self) -> CheckOptions {
-        CheckOptions::new().data(self.has(SEGNO_CHECK_DATA))
+        CheckOptions { data: self.has(SEGNO_CHECK_DATA), ..Default::default() }
     }
 }
 

@@ -16,11 +16,9 @@ pub unsafe extern "C" fn segno_format(
     done(|| {
         // SAFETY: the caller's promise of segno.h.
         let image = unsafe { path(image) }?;
-        let mut options = FormatOptions::new().force(force != 0);
         // SAFETY: as above.
-        if let Some(label) = unsafe { text(label, "label") }? {
-            options = options.label(label);
-        }
+        let label = unsafe { text(label, "label") }?.unwrap_or_default().to_owned();
+        let options = FormatOptions { label, force: force != 0, ..Default::default() };
         segno::catch_panic(|| {
             let device = if bytes == 0 { Device::open(image) } else { Device::create(image, bytes) };
             segno::format(&device?, &options)

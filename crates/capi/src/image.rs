@@ -1,7 +1,10 @@
 //! Images of whole trees.
-use crate::args::{optional_path, path, paths, put, shared, text, versioned};
+use crate::args::{owned_path, owned_paths, path, put, text, versioned};
 use crate::error::{EINVAL, Failure, done};
-use segno::{BuildOptions, Compression, ExtractOptions, Owner, Preserve};
+use segno::{
+    BuildOptions, Compression, ExtractOptions, Features, FormatOptions, ImageMetadata, ImageSize, Owner,
+    Preserve,
+};
 use std::ffi::{c_char, c_int};
 use std::mem::offset_of;
 
@@ -80,18 +83,20 @@ pub unsafe extern "C" fn segno_build(
         // SAFETY: the caller's promise of segno.h.
         let (source, image) = unsafe { (path(source)?, path(image)?) };
         // SAFETY: as above.
-        let options = match unsafe {
+        let given = unsafe {
             versioned(
                 options,
                 "segno_build_options",
                 &[offset_of!(segno_build_options, journal), offset_of!(segno_build_options, devices)],
             )
-        }? {
-            // SAFETY: the options are valid, as above, and their paths are null or strings.
-            Some(given) => unsafe { build_options(&given) }?,
-            None => BuildOptions::new(),
-        };
-        let built = segno::catch_panic(|| segno::build(source, image, &options))?;
+        }?;
+        // SAFETY: the options are valid, as above, and their paths are null or strings.
+        let options = given.map(|given| unsafe { build_options(&given) }).transpose()?.unwrap_or_default();
+        let force = given.is_some_and(|given| given.flags & SEGNO_BUILD_FORCE != 0);
+        let built = segno::catch_panic(|| match force {
+            true => segno::rebuild(source, image, &options),
+            false => segno::build(source, image, &options),
+        })?;
         if report.is_null() {
             return Ok(());
         }
@@ -116,57 +121,41 @@ unsafe fn build_options(given: &segno_build_options) -> Result<BuildOptions, Fai
     if unknown != 0 || given.reserved != 0 {
         return Err(Failure::new(EINVAL, format!("unknown flags {unknown:#x} in segno_build_options")));
     }
-    let mut options = BuildOptions::new();
-    if given.flags & SEGNO_BUILD_FORCE != 0 {
-        options = options.force();
-    }
-    if given.flags & SEGNO_BUILD_READ_ONLY != 0 {
-        options = options.read_only();
-    }
-    if given.flags & SEGNO_BUILD_SPARSE != 0 {
-        options = options.sparse();
-    }
-    if given.flags & SEGNO_BUILD_ROOT_OWNED != 0 {
-        options = options.owner(Owner::All(0, 0));
-    }
-    if given.image_bytes != 0 {
-        options = options.size(given.image_bytes);
-    }
+    let has = |flag| given.flags & flag != 0;
     // SAFETY: null, or valid, as the caller of this function says; also below.
-    if let Some(label) = unsafe { text(given.label, "label") }? {
-        options = options.label(label);
-    }
-    if !given.uuid.is_null() {
+    let (label, compress) =
+        unsafe { (text(given.label, "label")?, text(given.compress, "name of the algorithm")?) };
+    let log = if given.log_cluster == 0 { Compression::LOG_BLOCKS.into() } else { given.log_cluster };
+    let parse = |name| Compression::parse(name, u8::try_from(log).unwrap_or(u8::MAX));
+    let compression = compress.map(parse).transpose().map_err(|why| Failure::new(EINVAL, why))?;
+    let volume = FormatOptions {
+        label: label.unwrap_or_default().to_owned(),
         // SAFETY: as above.
-        options = options.uuid(*unsafe { shared(given.uuid.cast::<[u8; 16]>(), "volume id") }?);
-    }
-    if !given.time.is_null() {
+        uuid: unsafe { given.uuid.cast::<[u8; 16]>().as_ref() }.copied(),
+        features: if has(SEGNO_BUILD_READ_ONLY) { Features::RO } else { Features::empty() },
+        ..FormatOptions::default()
+    };
+    Ok(BuildOptions {
+        volume,
+        size: match given.image_bytes {
+            0 => ImageSize::default(),
+            bytes => ImageSize::Bytes(bytes),
+        },
         // SAFETY: as above.
-        options = options.time(*unsafe { shared(given.time, "time") }?);
-    }
-    if !given.source_date_epoch.is_null() {
+        time: unsafe { given.time.as_ref() }.copied(),
         // SAFETY: as above.
-        options = options.source_date_epoch(*unsafe { shared(given.source_date_epoch, "time") }?);
-    }
-    // SAFETY: as above.
-    if let Some(compress) = unsafe { text(given.compress, "name of the algorithm") }? {
-        let log = if given.log_cluster == 0 { Compression::LOG_BLOCKS.into() } else { given.log_cluster };
-        let parsed = Compression::parse(compress, u8::try_from(log).unwrap_or(u8::MAX));
-        options = options.compress(parsed.map_err(|why| Failure::new(EINVAL, why))?);
-    }
-    // SAFETY: as above.
-    if let Some(path) = unsafe { optional_path(given.manifest) }? {
-        options = options.manifest(path);
-    }
-    // SAFETY: as above.
-    if let Some(path) = unsafe { optional_path(given.journal) }? {
-        options = options.journal(path);
-    }
-    // SAFETY: as above.
-    for path in unsafe { paths(given.devices) }? {
-        options = options.device(path);
-    }
-    Ok(options)
+        latest: unsafe { given.source_date_epoch.as_ref() }.copied(),
+        owner: if has(SEGNO_BUILD_ROOT_OWNED) { Owner::All(0, 0) } else { Owner::Keep },
+        compression,
+        sparse: has(SEGNO_BUILD_SPARSE),
+        // SAFETY: as above.
+        metadata: ImageMetadata { manifest: unsafe { owned_path(given.manifest) }?, ..Default::default() },
+        // SAFETY: as above.
+        journal: unsafe { owned_path(given.journal) }?,
+        // SAFETY: as above.
+        devices: unsafe { owned_paths(given.devices) }?,
+        ..BuildOptions::default()
+    })
 }
 
 /// Of `segno_extract_options.flags`: the target is a tar archive, which must not exist, instead of a directory.
@@ -239,7 +228,7 @@ pub unsafe extern "C" fn segno_extract(
     done(|| {
         // SAFETY: the caller's promise of segno.h.
         let (image, target) = unsafe { (path(image)?, path(target)?) };
-        let (mut lists, mut tar) = (ExtractOptions::new(), false);
+        let (mut lists, mut tar) = (ExtractOptions::default(), false);
         // SAFETY: as above.
         if let Some(given) = unsafe {
             versioned(
@@ -258,24 +247,13 @@ pub unsafe extern "C" fn segno_extract(
                 let why = format!("unknown bits in preserve {:#x} of segno_extract_options", given.preserve);
                 Failure::new(EINVAL, why)
             })?;
-            lists = lists.preserve(preserve);
             tar = given.flags & SEGNO_EXTRACT_TAR != 0;
-            // SAFETY: the options are valid, as above, and their paths are null or strings.
-            if let Some(path) = unsafe { optional_path(given.path) }? {
-                lists = lists.path(path);
-            }
+            // SAFETY: the options are valid, as above, and their paths are null or strings; also below.
+            let (path, manifest) = unsafe { (owned_path(given.path)?, owned_path(given.manifest)?) };
             // SAFETY: as above.
-            if let Some(path) = unsafe { optional_path(given.manifest) }? {
-                lists = lists.manifest(path);
-            }
-            // SAFETY: as above.
-            if let Some(path) = unsafe { optional_path(given.journal) }? {
-                lists = lists.journal(path);
-            }
-            // SAFETY: as above.
-            for path in unsafe { paths(given.devices) }? {
-                lists = lists.device(path);
-            }
+            let (journal, devices) = unsafe { (owned_path(given.journal)?, owned_paths(given.devices)?) };
+            let path = path.unwrap_or_default();
+            lists = ExtractOptions { path, manifest, journal, devices, preserve, ..Default::default() };
         }
         let done = segno::catch_panic(|| match tar {
             true => segno::extract_tar_file(image, target, &lists),

@@ -33,7 +33,8 @@ impl ImageTarget {
         let size = bytes - bytes % BLOCK_SIZE as u64;
         let new = NewFile::create_new(path, mode)?;
         let device = Device::from(Arc::new(new.device(size)?) as Arc<dyn BlockDevice>);
-        let made = segno::format(&device, &FormatOptions::new().features(FEATURES).discard(true))
+        let options = FormatOptions { features: FEATURES, discard: Some(true), ..Default::default() };
+        let made = segno::format(&device, &options)
             .and_then(|()| Volume::open_with(&device, &MountOptions::new().discard(Discard::Never)));
         let volume =
             made.with_context(|| format!("cannot make a volume of {size} bytes on {}", path.display()))?;

@@ -26,6 +26,12 @@ impl<'py> FromPyObject<'_, 'py> for VolumePath {
     }
 }
 
+impl From<VolumePath> for PathBuf {
+    fn from(path: VolumePath) -> Self {
+        path.0
+    }
+}
+
 impl AsRef<Path> for VolumePath {
     fn as_ref(&self) -> &Path {
         &self.0

@@ -40,7 +40,7 @@ pub(crate) fn check(
     devices: Vec<VolumePath>,
     max_problems: usize,
 ) -> PyResult<Report> {
-    let options = CheckOptions::new().max_problems(max_problems);
+    let options = CheckOptions { max_problems, data: false };
     let storage = Storage::new(path, devices, None);
     let found = run(py, || segno::check_with(&storage.open(false)?, &options, |_| ()))?;
     Ok(report(&found))
@@ -61,7 +61,7 @@ pub(crate) fn check_replayed(
     quick: bool,
     data: bool,
 ) -> PyResult<Judged> {
-    let options = CheckOptions::new().max_problems(max_problems).data(data);
+    let options = CheckOptions { max_problems, data };
     let storage = Storage::new(path, devices, journal);
     let judged = run(py, || checker(&storage, false)?.quick(quick).check(&options, |_| ()))?;
     let repairable = judged.is_repairable() && judged.keeps_journal().is_none();
@@ -84,7 +84,7 @@ pub(crate) fn repair(
     let storage = Storage::new(path, devices, journal);
     let plan = run(py, || {
         let checker = checker(&storage, write)?;
-        let plan = checker.check_and_plan(&CheckOptions::new())?;
+        let plan = checker.check_and_plan(&CheckOptions::default())?;
         if let (Some(plan), true) = (&plan, write) {
             checker.repair(plan)?;
         }

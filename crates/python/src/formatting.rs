@@ -25,9 +25,14 @@ pub(crate) fn mkfs(
         bits |= Features::from_mkfs_name(name)
             .ok_or_else(|| PyValueError::new_err(format!("unknown feature {name:?}")))?;
     }
-    let options = FormatOptions::new().label(label).features(bits).force(force);
-    let options = options.root_owner(root_owner.0, root_owner.1);
-    let options = if let Some(uuid) = uuid { options.uuid(uuid) } else { options };
+    let options = FormatOptions {
+        label: label.to_owned(),
+        features: bits,
+        uuid,
+        root_owner,
+        force,
+        ..FormatOptions::default()
+    };
     let make = || {
         let device = match size {
             Some(bytes) => Device::create(&path, bytes),

@@ -3,9 +3,12 @@ use crate::args::VolumePath;
 use crate::error::os_error;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use segno::{BuildOptions, Compression, ExtractOptions, Owner, Preserve};
+use segno::{
+    BuildOptions, Compression, ExtractOptions, Features, FormatOptions, ImageMetadata, ImageSize, Owner,
+    Preserve,
+};
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::PathBuf;
 
 /// Bytes of the image and free in it; files; bytes of content; compressed files and bytes that this saves; id; notes.
 type Built = (u64, u64, u64, u64, u64, u64, [u8; 16], Vec<String>);
@@ -31,23 +34,29 @@ pub(crate) fn build(
     devices: Vec<VolumePath>,
 ) -> PyResult<Built> {
     let (read_only, sparse, force) = flags;
-    let mut options = BuildOptions::new().label(label);
-    options = if let Some(size) = size { options.size(size) } else { options };
-    options = if let Some(uuid) = uuid { options.uuid(uuid) } else { options };
-    options = if let Some(time) = time { options.time(time) } else { options };
-    options = if let Some(latest) = source_date_epoch { options.source_date_epoch(latest) } else { options };
-    options = if let Some((uid, gid)) = owner { options.owner(Owner::All(uid, gid)) } else { options };
-    if let Some(text) = compress {
-        options = options.compress(Compression::parse(text, log_cluster).map_err(PyValueError::new_err)?);
-    }
-    options = if read_only { options.read_only() } else { options };
-    options = if sparse { options.sparse() } else { options };
-    options = if force { options.force() } else { options };
-    options =
-        if let Some(path) = &manifest { options.manifest(AsRef::<Path>::as_ref(path)) } else { options };
-    options = if let Some(path) = &journal { options.journal(AsRef::<Path>::as_ref(path)) } else { options };
-    options = devices.iter().fold(options, |options, path| options.device(AsRef::<Path>::as_ref(path)));
-    let make = || segno::build(&source, &image, &options);
+    let parse = |text| Compression::parse(text, log_cluster);
+    let options = BuildOptions {
+        volume: FormatOptions {
+            label: label.to_owned(),
+            uuid,
+            features: if read_only { Features::RO } else { Features::empty() },
+            ..FormatOptions::default()
+        },
+        size: size.map_or_else(ImageSize::default, ImageSize::Bytes),
+        time,
+        latest: source_date_epoch,
+        owner: owner.map_or(Owner::Keep, |(uid, gid)| Owner::All(uid, gid)),
+        compression: compress.map(parse).transpose().map_err(PyValueError::new_err)?,
+        sparse,
+        metadata: ImageMetadata { manifest: manifest.map(PathBuf::from), ..ImageMetadata::default() },
+        journal: journal.map(PathBuf::from),
+        devices: devices.into_iter().map(PathBuf::from).collect(),
+        ..BuildOptions::default()
+    };
+    let make = || match force {
+        true => segno::rebuild(&source, &image, &options),
+        false => segno::build(&source, &image, &options),
+    };
     let report = py.detach(|| segno::catch_panic(make)).map_err(|e| os_error(&e))?;
     Ok((
         report.image_bytes,
@@ -82,14 +91,14 @@ pub(crate) fn extract(
     let parsed = preserve.iter().map(|word| Preserve::parse(word)).collect::<Result<Vec<_>, _>>();
     let preserve =
         parsed.map_err(PyValueError::new_err)?.into_iter().fold(Preserve::empty(), |all, p| all | p);
-    let mut options = ExtractOptions::new().path(AsRef::<Path>::as_ref(&path)).preserve(preserve);
-    if let Some(manifest) = &manifest {
-        options = options.manifest(AsRef::<Path>::as_ref(manifest));
-    }
-    if let Some(journal) = &journal {
-        options = options.journal(AsRef::<Path>::as_ref(journal));
-    }
-    options = devices.iter().fold(options, |options, path| options.device(AsRef::<Path>::as_ref(path)));
+    let options = ExtractOptions {
+        path: path.into(),
+        manifest: manifest.map(PathBuf::from),
+        journal: journal.map(PathBuf::from),
+        devices: devices.into_iter().map(PathBuf::from).collect(),
+        preserve,
+        ..ExtractOptions::default()
+    };
     let take = || match tar {
         true => segno::extract_tar_file(&image, &target, &options),
         false => segno::extract(&image, &target, &options),

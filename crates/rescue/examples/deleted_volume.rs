@@ -26,7 +26,7 @@ fn main() -> Done<()> {
     let (mib, seed) = (number(2, 1024)?, number(3, 1)?);
     let mut rng = Rng::new(seed);
     let device = Device::create(image, (mib * 5 / 2) << 20)?;
-    segno::format(&device, &FormatOptions::new())?;
+    segno::format(&device, &FormatOptions::default())?;
     let volume = open(&device)?;
     let kept = fill(&volume, "kept", mib << 17, &mut rng)?;
     let gone = fill(&volume, "gone", mib << 20, &mut rng)?;

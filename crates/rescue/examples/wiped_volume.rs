@@ -59,7 +59,7 @@ fn content(len: usize, tag: u64) -> Vec<u8> {
 
 fn make(image: &Path, files: u64, mib: u64, seed: u64) -> Result<Oracle, Box<dyn Error>> {
     let device = Device::create(image, mib << 20)?;
-    segno::format(&device, &FormatOptions::new())?;
+    segno::format(&device, &FormatOptions::default())?;
     let volume = Volume::open_with(&device, &MountOptions::new().discard(segno::Discard::Never))?;
     let (mut rng, mut oracle) = (Rng::new(seed), Oracle::new());
     let write = |path: String, rng: &mut Rng, oracle: &mut Oracle| -> segno::Result<()> {

@@ -9,7 +9,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
     let [source, image] = args.as_slice() else { return Err("usage: copy_tree SOURCE IMAGE".into()) };
     let device = Device::create(image, 1 << 30)?;
-    segno::format(&device, &FormatOptions::new())?;
+    segno::format(&device, &FormatOptions::default())?;
     let volume = Volume::open(&device)?;
     let copied = copy(source, &volume, Path::new("/"))?;
     volume.close()?;

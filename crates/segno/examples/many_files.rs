@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let image = args.first().ok_or("name an image file to make")?;
     let files: u64 = args.get(1).map_or(Ok(1_000_000), |n| n.parse())?;
     let device = Device::create(Path::new(image), (LEAST + files * BYTES).next_multiple_of(2 << 20))?;
-    segno::format(&device, &FormatOptions::new())?;
+    segno::format(&device, &FormatOptions::default())?;
     let volume = Volume::open_with(&device, &MountOptions::new())?;
     let block = [0x5a; 4096];
     for first in (0..files).step_by(PER_DIR as usize) {

@@ -8,7 +8,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let dir = tempfile::tempdir()?;
     let image = std::env::args_os().nth(1).map_or_else(|| dir.path().join("tour.img"), PathBuf::from);
     let device = Device::create(&image, 128 << 20)?;
-    segno::format(&device, &FormatOptions::new().label("tour"))?;
+    segno::format(&device, &FormatOptions { label: "tour".into(), ..Default::default() })?;
 
     let volume = Volume::open(&device)?;
     volume.create_dir_all("/music/scores")?;

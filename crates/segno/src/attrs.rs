@@ -41,7 +41,7 @@ impl Dir {
     /// ```
     /// # fn main() -> segno::Result<()> {
     /// # let device = segno::Device::in_memory(64 << 20);
-    /// # segno::format(&device, &segno::FormatOptions::new())?;
+    /// # segno::format(&device, &segno::FormatOptions::default())?;
     /// # let volume = segno::Volume::open(&device)?;
     /// volume.write("/file", "")?;
     /// volume.set_xattr("/file", "user.origin", b"camera")?;

@@ -79,9 +79,9 @@ impl Judged {
 /// ```
 /// # fn main() -> segno::Result<()> {
 /// # let device = segno::Device::in_memory(64 << 20);
-/// # segno::format(&device, &segno::FormatOptions::new())?;
+/// # segno::format(&device, &segno::FormatOptions::default())?;
 /// let checker = segno::Checker::new(&device);
-/// let judged = checker.check(&segno::CheckOptions::new(), |_| ())?;
+/// let judged = checker.check(&segno::CheckOptions::default(), |_| ())?;
 /// if judged.is_repairable() {
 ///     let plan = checker.plan_repair(&judged, true)?;
 ///     checker.repair(&plan)?;
@@ -128,7 +128,7 @@ impl Checker {
     /// Checks the volume and changes nothing: what a crash left is replayed in memory. Damage is no error but is described in the
     /// result.
     pub fn check(&self, options: &CheckOptions, mut progress: impl FnMut(Progress)) -> Result<Judged> {
-        self.claimed("check", || self.judge(&options.0, &mut progress))
+        self.claimed("check", || self.judge(options, &mut progress))
     }
 
     /// What a crash left, as far as a journal tells.
@@ -196,11 +196,7 @@ impl Checker {
         crashed::replay(overlay, self.area().map(|area| area.in_memory()), self.observer.clone())
     }
 
-    fn judge(
-        &self,
-        options: &segno_check::CheckOptions,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<Judged, Cause> {
+    fn judge(&self, options: &CheckOptions, progress: &mut dyn FnMut(Progress)) -> Result<Judged, Cause> {
         let device = self.device.storage();
         let left = |report: &Report| crashed::left(device, report, self.area());
         let done = |report, quick, left| Judged { report, quick, replayed: false, not_replayed: None, left };

@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// ```
 /// # fn main() -> segno::Result<()> {
 /// # let device = segno::Device::in_memory(64 << 20);
-/// # segno::format(&device, &segno::FormatOptions::new())?;
+/// # segno::format(&device, &segno::FormatOptions::default())?;
 /// # let volume = segno::Volume::open(&device)?;
 /// volume.create_dir_all("/home/alice")?;
 /// volume.write("/secret", "outside")?;

@@ -6,6 +6,7 @@ use segno_format::text;
 use segno_mkfs::MkfsError;
 use segno_repair::RepairError;
 use std::borrow::Cow;
+use std::error::Error as _;
 use std::fmt;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -22,7 +23,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// ```
 /// # fn main() -> segno::Result<()> {
 /// # let device = segno::Device::in_memory(64 << 20);
-/// # segno::format(&device, &segno::FormatOptions::new())?;
+/// # segno::format(&device, &segno::FormatOptions::default())?;
 /// let volume = segno::Volume::open(&device)?;
 /// let error = volume.read("/missing").unwrap_err();
 /// assert_eq!(error.to_string(), "cannot open /missing: no such file or directory");
@@ -41,19 +42,20 @@ struct Failure {
     cause: Cause,
 }
 
-/// Where an error comes from.
-#[derive(Debug)]
+/// Where an error comes from. Displayed as that, which is its source.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub(crate) enum Cause {
-    Engine(segno_engine::Error),
-    Device(DeviceError),
-    Format(MkfsError),
-    Check(CheckError),
-    Image(segno_image::Error),
-    Inspect(InspectError),
-    Journal(JournalError),
-    Repair(RepairError),
-    Io(io::Error),
-    Refusal(Refusal),
+    Engine(#[from] segno_engine::Error),
+    Device(#[from] DeviceError),
+    Format(#[from] MkfsError),
+    Check(#[from] CheckError),
+    Image(#[from] segno_image::Error),
+    Inspect(#[from] InspectError),
+    Journal(#[from] JournalError),
+    Repair(#[from] RepairError),
+    Io(#[from] io::Error),
+    Refusal(#[from] Refusal),
 }
 
 /// A journal whose state is not known.
@@ -62,7 +64,8 @@ pub(crate) enum Cause {
 pub(crate) struct JournalError(pub(crate) segno_journal::Error);
 
 /// A request that this crate itself refuses.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{why}")]
 pub(crate) struct Refusal {
     errno: i32,
     why: Cow<'static, str>,
@@ -188,77 +191,26 @@ impl fmt::Display for Error {
     }
 }
 
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self.as_error(), f)
-    }
-}
-
 impl Cause {
     /// The reason and what is behind it.
     pub(crate) fn with_sources(&self) -> String {
-        let all = std::iter::successors(Some(self.as_error()), |e| e.source());
+        let all = std::iter::successors(self.source(), |&e| e.source());
         all.map(ToString::to_string).collect::<Vec<_>>().join(": ")
-    }
-
-    fn as_error(&self) -> &(dyn std::error::Error + 'static) {
-        match self {
-            Self::Engine(e) => e,
-            Self::Device(e) => e,
-            Self::Format(e) => e,
-            Self::Check(e) => e,
-            Self::Image(e) => e,
-            Self::Inspect(e) => e,
-            Self::Journal(e) => e,
-            Self::Repair(e) => e,
-            Self::Io(e) => e,
-            Self::Refusal(e) => e,
-        }
     }
 }
 
 /// The source is the reason alone, without action and path.
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(self.0.cause.as_error())
+        self.0.cause.source()
     }
 }
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.why)
-    }
-}
-
-impl std::error::Error for Refusal {}
 
 impl From<Error> for io::Error {
     fn from(e: Error) -> Self {
         Self::new(e.kind(), e)
     }
 }
-
-macro_rules! cause_from {
-    ($($variant:ident($source:ty)),*) => {$(
-        impl From<$source> for Cause {
-            fn from(e: $source) -> Self {
-                Self::$variant(e)
-            }
-        }
-    )*};
-}
-cause_from!(
-    Engine(segno_engine::Error),
-    Device(DeviceError),
-    Format(MkfsError),
-    Check(CheckError),
-    Image(segno_image::Error),
-    Inspect(InspectError),
-    Journal(JournalError),
-    Repair(RepairError),
-    Io(io::Error),
-    Refusal(Refusal)
-);
 
 /// A refusal with the errno of the system call that would refuse it.
 pub(crate) fn refuse(errno: i32, why: impl Into<Cow<'static, str>>) -> Cause {

@@ -25,7 +25,7 @@ const CREATE_TRIES: usize = 8;
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let device = segno::Device::in_memory(64 << 20);
-/// # segno::format(&device, &segno::FormatOptions::new())?;
+/// # segno::format(&device, &segno::FormatOptions::default())?;
 /// # let volume = segno::Volume::open(&device)?;
 /// use std::io::{Read, Seek, Write};
 /// let mut file = volume.create_file("/file")?;

@@ -7,7 +7,7 @@
 //! # let dir = tempfile::tempdir().expect("a directory");
 //! # let path = dir.path().join("disk.img");
 //! let device = Device::create(&path, 64 << 20)?;
-//! segno::format(&device, &FormatOptions::new())?;
+//! segno::format(&device, &FormatOptions::default())?;
 //!
 //! let volume = Volume::open(&device)?;
 //! volume.create_dir("/a")?;
@@ -76,8 +76,8 @@ pub use error::{Error, Result};
 pub use file::File;
 pub use format::{FormatOptions, format};
 pub use image::{
-    BuildOptions, BuildReport, Compression, Exclude, ExtractOptions, ExtractReport, Headroom, LeftOut, Owner,
-    Preserve, build, extract, extract_tar, extract_tar_file,
+    BuildOptions, BuildReport, Compression, Exclude, ExtractOptions, ExtractReport, Headroom, ImageMetadata,
+    ImageSize, LeftOut, Owner, Preserve, build, extract, extract_tar, extract_tar_file, rebuild,
 };
 pub use metadata::{Metadata, SetMetadata};
 pub use mount_options::MountOptions;

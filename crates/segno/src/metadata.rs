@@ -139,7 +139,7 @@ impl Metadata {
 /// ```
 /// # fn main() -> segno::Result<()> {
 /// # let device = segno::Device::in_memory(64 << 20);
-/// # segno::format(&device, &segno::FormatOptions::new())?;
+/// # segno::format(&device, &segno::FormatOptions::default())?;
 /// # let volume = segno::Volume::open(&device)?;
 /// # volume.write("/private", "")?;
 /// use segno::{SetMetadata, Time};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// ```
 /// # fn main() -> segno::Result<()> {
 /// # let device = segno::Device::in_memory(64 << 20);
-/// # segno::format(&device, &segno::FormatOptions::new())?;
+/// # segno::format(&device, &segno::FormatOptions::default())?;
 /// use segno::{MountOptions, Volume};
 /// let volume = Volume::open_with(&device, &MountOptions::new().read_only(true))?;
 /// assert!(volume.write("/new", "x").is_err());

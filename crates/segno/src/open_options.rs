@@ -7,7 +7,7 @@ use segno_engine::Owner;
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let device = segno::Device::in_memory(64 << 20);
-/// # segno::format(&device, &segno::FormatOptions::new())?;
+/// # segno::format(&device, &segno::FormatOptions::default())?;
 /// # let volume = segno::Volume::open(&device)?;
 /// use segno::OpenOptions;
 /// use std::io::Write;

@@ -18,7 +18,7 @@ impl Volume {
     /// ```
     /// # fn main() -> segno::Result<()> {
     /// # let device = segno::Device::in_memory(64 << 20);
-    /// # segno::format(&device, &segno::FormatOptions::new())?;
+    /// # segno::format(&device, &segno::FormatOptions::default())?;
     /// # let volume = segno::Volume::open(&device)?;
     /// assert_eq!(volume.catch_panic(|| volume.exists("/lost"))?, false);
     /// let error = volume.catch_panic(|| -> segno::Result<()> { panic!("a bug") }).unwrap_err();

@@ -21,7 +21,7 @@ const BATCH: usize = 256;
 /// ```
 /// # fn main() -> segno::Result<()> {
 /// # let device = segno::Device::in_memory(64 << 20);
-/// # segno::format(&device, &segno::FormatOptions::new())?;
+/// # segno::format(&device, &segno::FormatOptions::default())?;
 /// # let volume = segno::Volume::open(&device)?;
 /// volume.write("/large", vec![0; 10_000])?;
 /// for entry in volume.read_dir("/")? {

@@ -41,7 +41,7 @@ pub struct StatFs {
 ///
 /// # fn main() -> segno::Result<()> {
 /// let device = Device::in_memory(64 << 20);
-/// segno::format(&device, &FormatOptions::new())?;
+/// segno::format(&device, &FormatOptions::default())?;
 /// let volume = Volume::open(&device)?;
 /// volume.create_dir("/a")?;
 /// volume.write("/a/greeting", "hello")?;

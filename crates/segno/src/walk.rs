@@ -16,7 +16,7 @@ const READ_AHEAD: usize = 64;
 /// ```
 /// # fn main() -> segno::Result<()> {
 /// # let device = segno::Device::in_memory(64 << 20);
-/// # segno::format(&device, &segno::FormatOptions::new())?;
+/// # segno::format(&device, &segno::FormatOptions::default())?;
 /// # let volume = segno::Volume::open(&device)?;
 /// volume.create_dir_all("/a/b")?;
 /// volume.write("/a/b/file", "")?;

@@ -118,14 +118,14 @@ fn the_library_names_the_journal_that_it_needs() {
     assert_eq!(volume.read_dir("/").unwrap().count(), 0);
     volume.close().unwrap();
     let target = crashed.path("target");
-    let refused = segno::extract(&crashed.image, &target, &segno::ExtractOptions::new()).unwrap_err();
+    let refused = segno::extract(&crashed.image, &target, &segno::ExtractOptions::default()).unwrap_err();
     assert!(refused.needs_journal(), "{refused}");
     let refused =
-        segno::build(&crashed.image, crashed.path("built"), &segno::BuildOptions::new()).unwrap_err();
+        segno::build(&crashed.image, crashed.path("built"), &segno::BuildOptions::default()).unwrap_err();
     assert!(refused.needs_journal(), "{refused}");
-    let named = segno::ExtractOptions::new().journal(&side);
+    let named = segno::ExtractOptions { journal: Some(side.clone().into()), ..Default::default() };
     assert_eq!(segno::extract(&crashed.image, &target, &named).unwrap().files, 13);
-    let named = segno::BuildOptions::new().journal(&side);
+    let named = segno::BuildOptions { journal: Some(side.clone().into()), ..Default::default() };
     assert_eq!(segno::build(&crashed.image, crashed.path("built"), &named).unwrap().files, 13);
     assert!(crashed.read_storage() == before, "a reader has written");
     drop(device);
@@ -134,7 +134,7 @@ fn the_library_names_the_journal_that_it_needs() {
     let volume = segno::Volume::open_with(&device, &options).unwrap();
     assert_eq!(volume.read_dir("/").unwrap().count(), crashed.files.len());
     let another = segno::Device::in_memory(64 << 20);
-    segno::format(&another, &segno::FormatOptions::new()).unwrap();
+    segno::format(&another, &segno::FormatOptions::default()).unwrap();
     let busy = segno::Volume::open_with(&another, &options).unwrap_err();
     assert_eq!(busy.errno(), 16, "the journal is in use: {busy}");
     volume.close().unwrap();

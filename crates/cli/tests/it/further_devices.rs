@@ -274,8 +274,8 @@ fn the_library_opens_the_devices_that_are_named_and_no_other() {
     for refused in [
         segno::Volume::open(&device).map(|_| ()),
         segno::check(&device).map(|_| ()),
-        extract(segno::ExtractOptions::new()),
-        build(segno::BuildOptions::new()),
+        extract(segno::ExtractOptions::default()),
+        build(segno::BuildOptions::default()),
     ] {
         let e = refused.unwrap_err();
         let said = e.to_string();
@@ -290,13 +290,14 @@ fn the_library_opens_the_devices_that_are_named_and_no_other() {
     let device = segno::Device::open_several_read_only(&several.devices).unwrap();
     assert!(segno::check(&device).unwrap().is_clean());
     assert_eq!(segno::Volume::open(&device).unwrap().read("/file").unwrap(), b"content");
-    extract(segno::ExtractOptions::new().device(second).device(third)).unwrap();
-    build(segno::BuildOptions::new().device(second).device(third)).unwrap();
+    let devices = vec![second.into(), third.into()];
+    extract(segno::ExtractOptions { devices: devices.clone(), ..Default::default() }).unwrap();
+    build(segno::BuildOptions { devices, ..Default::default() }).unwrap();
     assert!(witness.was_opened() && several.content() == before);
     drop(device);
     // A format needs no other device.
     let device = segno::Device::open(first).unwrap();
-    segno::format(&device, &segno::FormatOptions::new().force(true)).unwrap();
+    segno::format(&device, &segno::FormatOptions { force: true, ..Default::default() }).unwrap();
     assert!(segno::check(&device).unwrap().is_clean());
     assert!(several.content()[1..] == before[1..]);
 }

@@ -224,7 +224,8 @@ fn the_library_leaves_them_out_as_well() {
         let preserve =
             words.iter().fold(segno::Preserve::default(), |all, w| all | segno::Preserve::parse(w).unwrap());
         let out = scratch.path(&format!("out{}", words.len()));
-        let report = segno::extract(&image, &out, &segno::ExtractOptions::new().preserve(preserve)).unwrap();
+        let options = segno::ExtractOptions { preserve, ..Default::default() };
+        let report = segno::extract(&image, &out, &options).unwrap();
         assert_eq!(json!(report.left_out), left_out(words, ""));
         assert_eq!(look(&out), expected(words, ""), "{words:?}");
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 fn make(path: &Path) {
     let device = Device::create(path, 96 << 20).unwrap();
-    segno::format(&device, &FormatOptions::new()).unwrap();
+    segno::format(&device, &FormatOptions::default()).unwrap();
     let volume = Volume::open_with(&device, &MountOptions::new().background(false)).unwrap();
     for i in 0..300u32 {
         let dir = format!("d{}", i % 9);

@@ -19,7 +19,7 @@ pub enum Target<'a> {
     Tar(&'a mut dyn Write),
 }
 
-/// What an extraction writes besides.
+/// The part of the tree to extract, the properties of its files, and the lists to write.
 #[derive(Clone, Debug, Default)]
 pub struct ExtractOptions {
     /// Path on the volume: this and everything below it is extracted.

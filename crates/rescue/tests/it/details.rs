@@ -235,7 +235,7 @@ fn data_that_fsync_acknowledged_is_rescued() {
 fn a_block_has_one_owner() {
     let device: Arc<MemDevice> = Arc::new(MemDevice::new(64 << 8));
     let handle = Device::from(device.clone() as Arc<dyn BlockDevice>);
-    segno::format(&handle, &FormatOptions::new()).unwrap();
+    segno::format(&handle, &FormatOptions::default()).unwrap();
     let v = segno::Volume::open_with(&handle, &MountOptions::new().background(false)).unwrap();
     v.write("right", vec![5; 40 * 4096]).unwrap();
     v.write("wrong", vec![6; 40 * 4096]).unwrap();

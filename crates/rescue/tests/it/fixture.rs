@@ -24,7 +24,8 @@ pub fn features() -> Features {
 pub fn volume(mib: u64, features: Features) -> (Arc<MemDevice>, Volume) {
     let device = Arc::new(MemDevice::new(mib << 8));
     let handle = Device::from(device.clone() as Arc<dyn BlockDevice>);
-    segno::format(&handle, &FormatOptions::new().features(features).uuid([7; 16])).unwrap();
+    let options = FormatOptions { features, uuid: Some([7; 16]), ..Default::default() };
+    segno::format(&handle, &options).unwrap();
     (device, open(&handle))
 }
 

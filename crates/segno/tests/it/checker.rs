@@ -10,7 +10,7 @@ use std::sync::Arc;
 const BLOCKS: u64 = 16 << 10;
 
 fn judged(checker: &Checker) -> Judged {
-    checker.check(&CheckOptions::new(), |_| ()).unwrap()
+    checker.check(&CheckOptions::default(), |_| ()).unwrap()
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn what_a_crash_left_is_judged_in_memory_and_replayed_on_request() {
 fn damage_is_repaired_as_planned_and_not_before() {
     let storage = Arc::new(MemDevice::new(BLOCKS));
     let device = Device::from(storage.clone() as Arc<dyn BlockDevice>);
-    segno::format(&device, &FormatOptions::new()).unwrap();
+    segno::format(&device, &FormatOptions::default()).unwrap();
     let volume = Volume::open(&device).unwrap();
     volume.write("/file", "content").unwrap();
     let ino = volume.metadata("/file").unwrap().ino();

@@ -12,7 +12,7 @@ const ROOT: u32 = 3;
 fn edited(entries: impl Fn([u32; 3]) -> [Vec<u8>; 2]) -> Device {
     let storage = Arc::new(MemDevice::new(BLOCKS));
     let device = Device::from(storage.clone() as Arc<dyn BlockDevice>);
-    segno::format(&device, &FormatOptions::new()).unwrap();
+    segno::format(&device, &FormatOptions::default()).unwrap();
     let volume = Volume::open(&device).unwrap();
     volume.create_dir_all("/a/b").unwrap();
     volume.create_dir("/c").unwrap();
@@ -106,7 +106,7 @@ fn a_rename_below_parents_that_form_a_loop_is_refused() {
 #[test]
 fn a_directory_that_is_renamed_during_a_walk_is_no_damage() {
     let device = Device::in_memory(64 << 20);
-    segno::format(&device, &FormatOptions::new()).unwrap();
+    segno::format(&device, &FormatOptions::default()).unwrap();
     let volume = Volume::open(&device).unwrap();
     for dir in ["/a/inner", "/b", "/c"] {
         volume.create_dir_all(dir).unwrap();
@@ -127,7 +127,7 @@ fn a_directory_that_is_renamed_during_a_walk_is_no_damage() {
 fn a_deep_tree_is_walked_whole() {
     const DEPTH: usize = 100;
     let device = Device::in_memory(256 << 20);
-    segno::format(&device, &FormatOptions::new()).unwrap();
+    segno::format(&device, &FormatOptions::default()).unwrap();
     let volume = Volume::open(&device).unwrap();
     let (mut dir, mut expected) = (String::new(), Vec::new());
     for depth in 0..DEPTH {

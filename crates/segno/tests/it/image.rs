@@ -1,5 +1,5 @@
 //! Images of trees through the library.
-use segno::{BuildOptions, Compression, ExtractOptions, Owner};
+use segno::{BuildOptions, Compression, ExtractOptions, Features, FormatOptions, ImageSize, Owner};
 
 #[test]
 fn a_directory_is_packed_and_unpacked() {
@@ -8,19 +8,21 @@ fn a_directory_is_packed_and_unpacked() {
     std::fs::create_dir_all(path("tree/sub")).unwrap();
     std::fs::write(path("tree/sub/file"), "content ".repeat(100_000)).unwrap();
     let lz4 = Compression::parse("lz4", Compression::LOG_BLOCKS).unwrap();
-    let options = BuildOptions::new().read_only().compress(lz4).time(7).owner(Owner::All(3, 4));
+    let volume = FormatOptions { features: Features::RO, ..Default::default() };
+    let kept = BuildOptions { volume, compression: Some(lz4), time: Some(7), ..Default::default() };
+    let options = BuildOptions { owner: Owner::All(3, 4), ..kept.clone() };
     let report = segno::build(path("tree"), path("image"), &options).unwrap();
     assert_eq!((report.files, report.compressed_files), (3, 1));
     assert!(segno::check(&segno::Device::open(path("image")).unwrap()).unwrap().is_clean());
     let mut archive = Vec::new();
-    segno::extract_tar(path("image"), &mut archive, &ExtractOptions::new()).unwrap();
-    segno::extract_tar_file(path("image"), path("archive"), &ExtractOptions::new()).unwrap();
+    segno::extract_tar(path("image"), &mut archive, &ExtractOptions::default()).unwrap();
+    segno::extract_tar_file(path("image"), path("archive"), &ExtractOptions::default()).unwrap();
     assert!(std::fs::read(path("archive")).unwrap() == archive);
-    let again = segno::extract_tar_file(path("image"), path("archive"), &ExtractOptions::new());
+    let again = segno::extract_tar_file(path("image"), path("archive"), &ExtractOptions::default());
     assert_eq!(again.unwrap_err().kind(), std::io::ErrorKind::AlreadyExists);
-    segno::build(path("archive"), path("again"), &options.clone().owner(Owner::Keep)).unwrap();
+    segno::build(path("archive"), path("again"), &kept).unwrap();
     assert!(std::fs::read(path("image")).unwrap() == std::fs::read(path("again")).unwrap());
-    let report = segno::extract(path("image"), path("back"), &ExtractOptions::new()).unwrap();
+    let report = segno::extract(path("image"), path("back"), &ExtractOptions::default()).unwrap();
     assert_eq!((report.files, report.bytes), (3, 800_000));
     assert_eq!(std::fs::read(path("back/sub/file")).unwrap(), std::fs::read(path("tree/sub/file")).unwrap());
 }
@@ -30,16 +32,16 @@ fn a_failed_build_leaves_no_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
     std::fs::create_dir(path("tree")).unwrap();
-    let small = BuildOptions::new().size(20 << 20);
+    let small = BuildOptions { size: ImageSize::Bytes(20 << 20), ..Default::default() };
     let refused = segno::build(path("tree"), path("image"), &small).unwrap_err();
     assert_eq!((refused.errno(), refused.path()), (28, Some(path("image").as_path())), "{refused}");
     std::fs::write(path("image"), "precious").unwrap();
-    let refused = segno::build(path("tree"), path("image"), &BuildOptions::new()).unwrap_err();
+    let refused = segno::build(path("tree"), path("image"), &BuildOptions::default()).unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::AlreadyExists);
     assert_eq!(std::fs::read(path("image")).unwrap(), b"precious");
     let names: Vec<_> = dir.path().read_dir().unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(names.len(), 2, "{names:?}");
-    segno::build(path("tree"), path("image"), &BuildOptions::new().force()).unwrap();
+    segno::rebuild(path("tree"), path("image"), &BuildOptions::default()).unwrap();
 }
 
 #[test]
@@ -51,7 +53,8 @@ fn times_after_the_epoch_of_the_source_are_replaced() {
         let file = std::fs::File::create(path("tree").join(name)).unwrap();
         file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(secs)).unwrap();
     }
-    segno::build(path("tree"), path("image"), &BuildOptions::new().source_date_epoch(2000)).unwrap();
+    let options = BuildOptions { latest: Some(2000), ..Default::default() };
+    segno::build(path("tree"), path("image"), &options).unwrap();
     let volume = segno::Volume::open(&segno::Device::open_read_only(path("image")).unwrap()).unwrap();
     let time = |name: &str| volume.metadata(name).unwrap().modified().secs;
     assert_eq!((time("/old"), time("/new")), (1000, 2000));

@@ -15,7 +15,7 @@ use segno::{Device, FormatOptions, Volume};
 /// A formatted device.
 fn device() -> Device {
     let device = Device::in_memory(64 << 20);
-    segno::format(&device, &FormatOptions::new()).unwrap();
+    segno::format(&device, &FormatOptions::default()).unwrap();
     device
 }
 

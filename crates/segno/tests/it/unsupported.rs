@@ -20,7 +20,7 @@ fn an_unsupported_volume_is_named_and_can_be_formatted() {
     for (name, change) in cases {
         let storage = Arc::new(MemDevice::new(16 << 10));
         let device = Device::from(storage.clone() as Arc<dyn BlockDevice>);
-        segno::format(&device, &FormatOptions::new()).unwrap();
+        segno::format(&device, &FormatOptions::default()).unwrap();
         for copy in 0..2 {
             let mut one = [Block::zeroed()];
             storage.read(copy, &mut one).unwrap();
@@ -41,18 +41,20 @@ fn an_unsupported_volume_is_named_and_can_be_formatted() {
             Volume::open(&device).map(drop).unwrap_err(),
             Volume::open_with(&device, &read_only).map(drop).unwrap_err(),
             segno::check(&device).map(drop).unwrap_err(),
-            segno::check_with(&device, &CheckOptions::new().data(true), |_| ()).map(drop).unwrap_err(),
+            segno::check_with(&device, &CheckOptions { data: true, ..Default::default() }, |_| ())
+                .map(drop)
+                .unwrap_err(),
         ];
         for e in refusals {
             assert_eq!(e.errno(), EOPNOTSUPP, "{name}: {e}");
             assert!(e.to_string().contains(name), "{e}");
         }
         assert!(
-            segno::format(&device, &FormatOptions::new()).is_err(),
+            segno::format(&device, &FormatOptions::default()).is_err(),
             "{name} was overwritten without force"
         );
         assert!(before == all(), "{name} was written to");
-        segno::format(&device, &FormatOptions::new().force(true)).unwrap();
+        segno::format(&device, &FormatOptions { force: true, ..Default::default() }).unwrap();
         Volume::open(&device).unwrap().close().unwrap();
     }
 }

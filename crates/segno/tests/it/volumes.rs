@@ -11,7 +11,7 @@ fn a_device_has_one_user_at_a_time() {
     let busy = [
         Volume::open(&device).unwrap_err(),
         segno::check(&device.clone()).unwrap_err(),
-        segno::format(&device, &FormatOptions::new().force(true)).unwrap_err(),
+        segno::format(&device, &FormatOptions { force: true, ..Default::default() }).unwrap_err(),
     ];
     assert!(busy.iter().all(|e| e.kind() == ErrorKind::ResourceBusy), "{busy:?}");
     finish(volume, &device);
@@ -61,13 +61,20 @@ fn a_panic_leaves_a_volume_that_opens() {
 #[test]
 fn formatting_needs_force_where_something_is() {
     let device = device();
-    let refused = segno::format(&device, &FormatOptions::new()).unwrap_err();
+    let refused = segno::format(&device, &FormatOptions::default()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::AlreadyExists);
     assert_eq!(refused.to_string(), "cannot format: the device holds an F2FS volume; overwrite it with -f");
     let uuid = [7; 16];
     let features = Features::EXTRA_ATTR | Features::INODE_CRTIME;
-    let options = FormatOptions::new().force(true).label("new").uuid(uuid).features(features);
-    segno::format(&device, &options.root_owner(5, 6)).unwrap();
+    let options = FormatOptions {
+        force: true,
+        label: "new".into(),
+        uuid: Some(uuid),
+        features,
+        root_owner: (5, 6),
+        ..Default::default()
+    };
+    segno::format(&device, &options).unwrap();
     let volume = Volume::open(&device).unwrap();
     assert_eq!((volume.label().as_str(), volume.uuid()), ("new", uuid));
     let root = volume.metadata("/").unwrap();
@@ -97,7 +104,7 @@ fn image_files_are_opened_by_path() {
     let refused = Volume::open(&device).unwrap_err();
     assert!(refused.to_string().starts_with("cannot open the volume on "), "{refused}");
     assert_eq!(refused.path(), Some(path.as_path()));
-    segno::format(&device, &FormatOptions::new()).unwrap();
+    segno::format(&device, &FormatOptions::default()).unwrap();
     drop(device);
     let volume = Volume::open(&Device::open_read_only(&path).unwrap()).unwrap();
     let refused = volume.create_dir("/new").unwrap_err();
@@ -112,7 +119,7 @@ fn image_files_are_opened_by_path() {
 fn storage_of_another_kind_is_wrapped() {
     let storage: Arc<dyn BlockDevice> = Arc::new(MemDevice::new(16 << 10));
     let device = Device::from(storage);
-    segno::format(&device, &FormatOptions::new()).unwrap();
+    segno::format(&device, &FormatOptions::default()).unwrap();
     let volume = Volume::open_with(&device, &MountOptions::new().background(false)).unwrap();
     let before = volume.statfs();
     volume.write("/file", vec![1; 1 << 20]).unwrap();

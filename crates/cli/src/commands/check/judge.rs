@@ -44,7 +44,7 @@ fn held(path: &Path, refused: DeviceError) -> Result<Opened> {
 /// Checks a volume; of one that was unmounted cleanly only the tables, if that is enough.
 pub fn judge(args: &Args, checker: Checker) -> Result<(Checker, Judged)> {
     let checker = checker.quick(args.unattended() && !args.force);
-    let options = CheckOptions::new().max_problems(args.max_problems).data(args.data);
+    let options = CheckOptions { max_problems: args.max_problems, data: args.data };
     let mut feedback = Feedback::new(args.completion, args.name());
     let judged = checker.check(&options, |step| feedback.show(step)).map_err(|e| explain(args, &e))?;
     Ok((checker, judged))

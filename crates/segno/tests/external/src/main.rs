@@ -4,7 +4,7 @@ use std::io::Write;
 fn main() -> std::io::Result<()> {
     let image = std::env::args_os().nth(1).ok_or(std::io::ErrorKind::InvalidInput)?;
     let device = Device::create(image, 64 << 20)?;
-    segno::format(&device, &FormatOptions::new())?;
+    segno::format(&device, &FormatOptions::default())?;
     let volume = Volume::open(&device)?;
     volume.create_dir("/letters")?;
     let mut file = volume.create_file("/letters/first")?;
