@@ -1,8 +1,8 @@
 //! Operation codes and the size of the structure of each.
-use super::messages as m;
+use super::messages::*;
 
 macro_rules! opcodes {
-    ($($name:ident = $code:literal),* $(,)?) => {
+    ($($name:ident = $code:literal: $arg:ty),* $(,)?) => {
         /// The operation of a request.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u32)]
@@ -13,17 +13,28 @@ macro_rules! opcodes {
             pub(crate) fn from_wire(code: u32) -> Option<Self> {
                 match code { $($code => Some(Self::$name),)* _ => None }
             }
+
+            /// Size of the structure between the header and names or data.
+            pub(crate) fn struct_len(self) -> usize {
+                match self { $(Self::$name => size_of::<$arg>()),* }
+            }
         }
     };
 }
 
+// Name, code, and the structure behind the header.
 opcodes! {
-    Lookup = 1, Forget = 2, GetAttr = 3, SetAttr = 4, ReadLink = 5, Symlink = 6, Mknod = 8, Mkdir = 9, Unlink = 10,
-    Rmdir = 11, Rename = 12, Link = 13, Open = 14, Read = 15, Write = 16, StatFs = 17, Release = 18, Fsync = 20,
-    SetXattr = 21, GetXattr = 22, ListXattr = 23, RemoveXattr = 24, Flush = 25, Init = 26, OpenDir = 27, ReadDir = 28,
-    ReleaseDir = 29, FsyncDir = 30, Access = 34, Create = 35, Interrupt = 36, Destroy = 38, Ioctl = 39,
-    BatchForget = 42, Fallocate = 43, ReadDirPlus = 44, Rename2 = 45, Lseek = 46, CopyFileRange = 47, SyncFs = 50,
-    TmpFile = 51, Statx = 52, CopyFileRange64 = 53,
+    Lookup = 1: (), Forget = 2: ForgetIn, GetAttr = 3: GetAttrIn, SetAttr = 4: SetAttrIn, ReadLink = 5: (),
+    Symlink = 6: (), Mknod = 8: MknodIn, Mkdir = 9: MkdirIn, Unlink = 10: (), Rmdir = 11: (),
+    Rename = 12: RenameIn, Link = 13: LinkIn, Open = 14: OpenIn, Read = 15: ReadIn, Write = 16: WriteIn,
+    StatFs = 17: (), Release = 18: ReleaseIn, Fsync = 20: FsyncIn, SetXattr = 21: SetXattrIn,
+    GetXattr = 22: GetXattrIn, ListXattr = 23: GetXattrIn, RemoveXattr = 24: (), Flush = 25: FlushIn,
+    Init = 26: InitIn, OpenDir = 27: OpenIn, ReadDir = 28: ReadIn, ReleaseDir = 29: ReleaseIn,
+    FsyncDir = 30: FsyncIn, Access = 34: AccessIn, Create = 35: CreateIn, Interrupt = 36: InterruptIn,
+    Destroy = 38: (), Ioctl = 39: IoctlIn, BatchForget = 42: BatchForgetIn, Fallocate = 43: FallocateIn,
+    ReadDirPlus = 44: ReadIn, Rename2 = 45: Rename2In, Lseek = 46: LseekIn,
+    CopyFileRange = 47: CopyFileRangeIn, SyncFs = 50: SyncFsIn, TmpFile = 51: CreateIn, Statx = 52: StatxIn,
+    CopyFileRange64 = 53: CopyFileRangeIn,
 }
 
 /// The kind of a notification.
@@ -67,46 +78,5 @@ impl Opcode {
     /// Whether the client waits for a reply.
     pub(crate) fn has_reply(self) -> bool {
         !matches!(self, Self::Forget | Self::BatchForget | Self::Interrupt)
-    }
-
-    /// Size of the structure between the header and names or data.
-    pub(crate) fn struct_len(self) -> usize {
-        match self {
-            Self::Lookup
-            | Self::Unlink
-            | Self::Rmdir
-            | Self::ReadLink
-            | Self::Symlink
-            | Self::StatFs
-            | Self::RemoveXattr
-            | Self::Destroy => 0,
-            Self::Forget => size_of::<m::ForgetIn>(),
-            Self::BatchForget => size_of::<m::BatchForgetIn>(),
-            Self::GetAttr => size_of::<m::GetAttrIn>(),
-            Self::SetAttr => size_of::<m::SetAttrIn>(),
-            Self::Mknod => size_of::<m::MknodIn>(),
-            Self::Mkdir => size_of::<m::MkdirIn>(),
-            Self::Rename => size_of::<m::RenameIn>(),
-            Self::Rename2 => size_of::<m::Rename2In>(),
-            Self::Link => size_of::<m::LinkIn>(),
-            Self::Open | Self::OpenDir => size_of::<m::OpenIn>(),
-            Self::Read | Self::ReadDir | Self::ReadDirPlus => size_of::<m::ReadIn>(),
-            Self::Write => size_of::<m::WriteIn>(),
-            Self::Release | Self::ReleaseDir => size_of::<m::ReleaseIn>(),
-            Self::Fsync | Self::FsyncDir => size_of::<m::FsyncIn>(),
-            Self::SetXattr => size_of::<m::SetXattrIn>(),
-            Self::GetXattr | Self::ListXattr => size_of::<m::GetXattrIn>(),
-            Self::Flush => size_of::<m::FlushIn>(),
-            Self::Init => size_of::<m::InitIn>(),
-            Self::Access => size_of::<m::AccessIn>(),
-            Self::Create | Self::TmpFile => size_of::<m::CreateIn>(),
-            Self::Interrupt => size_of::<m::InterruptIn>(),
-            Self::Ioctl => size_of::<m::IoctlIn>(),
-            Self::Fallocate => size_of::<m::FallocateIn>(),
-            Self::Lseek => size_of::<m::LseekIn>(),
-            Self::CopyFileRange | Self::CopyFileRange64 => size_of::<m::CopyFileRangeIn>(),
-            Self::SyncFs => size_of::<m::SyncFsIn>(),
-            Self::Statx => size_of::<m::StatxIn>(),
-        }
     }
 }
