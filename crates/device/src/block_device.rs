@@ -4,6 +4,7 @@ use crate::claim::Claim;
 use crate::host_storage::HostStorage;
 use crate::reading::Reading;
 use crate::zone::{self, Zone, ZoneLimits};
+use auto_impl::auto_impl;
 use std::sync::Arc;
 
 /// A device of 4 KiB blocks, shared by threads. Addresses count blocks from its start.
@@ -13,6 +14,7 @@ use std::sync::Arc;
 ///
 /// Any access that is not wholly inside the device is refused with [`std::io::ErrorKind::InvalidInput`] and changes
 /// nothing.
+#[auto_impl(Arc, Box)]
 pub trait BlockDevice: Send + Sync {
     /// Number of 4 KiB blocks.
     fn block_count(&self) -> u64;
@@ -36,7 +38,10 @@ pub trait BlockDevice: Send + Sync {
     }
 
     /// Like [`BlockDevice::write`], durable on return; it does not cover earlier writes.
-    fn write_fua(&self, addr: u64, blocks: &[&segno_format::Block]) -> std::io::Result<()>;
+    fn write_fua(&self, addr: u64, blocks: &[&segno_format::Block]) -> std::io::Result<()> {
+        self.write(addr, blocks)?;
+        self.flush()
+    }
 
     /// Makes every write that returned before this call durable.
     ///
@@ -125,80 +130,3 @@ pub trait BlockDevice: Send + Sync {
         Err(zone::none())
     }
 }
-
-macro_rules! forward_to_pointee {
-    ($($pointer:ident),*) => {$(
-        impl<T: BlockDevice + ?Sized> BlockDevice for $pointer<T> {
-            fn block_count(&self) -> u64 {
-                (**self).block_count()
-            }
-            fn read(&self, addr: u64, into: &mut [segno_format::Block]) -> std::io::Result<()> {
-                (**self).read(addr, into)
-            }
-            fn start_read(&self, addr: u64, into: Buffer) -> Reading {
-                (**self).start_read(addr, into)
-            }
-            fn write(&self, addr: u64, blocks: &[&segno_format::Block]) -> std::io::Result<()> {
-                (**self).write(addr, blocks)
-            }
-            fn write_behind(&self, addr: u64, blocks: &[&segno_format::Block]) -> std::io::Result<()> {
-                (**self).write_behind(addr, blocks)
-            }
-            fn write_fua(&self, addr: u64, blocks: &[&segno_format::Block]) -> std::io::Result<()> {
-                (**self).write_fua(addr, blocks)
-            }
-            fn flush(&self) -> std::io::Result<()> {
-                (**self).flush()
-            }
-            fn drain(&self) -> std::io::Result<()> {
-                (**self).drain()
-            }
-            fn keeps_order(&self) -> bool {
-                (**self).keeps_order()
-            }
-            fn counters(&self) -> Vec<(String, u64)> {
-                (**self).counters()
-            }
-            fn discard(&self, addr: u64, count: u64) -> std::io::Result<()> {
-                (**self).discard(addr, count)
-            }
-            fn prepare(&self, addr: u64, count: u64) -> std::io::Result<()> {
-                (**self).prepare(addr, count)
-            }
-            fn prefetch(&self, addr: u64, count: u64) {
-                (**self).prefetch(addr, count);
-            }
-            fn host_storage(&self) -> std::io::Result<Option<HostStorage>> {
-                (**self).host_storage()
-            }
-            fn next_data(&self, addr: u64) -> u64 {
-                (**self).next_data(addr)
-            }
-            fn repeats_until(&self, addr: u64) -> u64 {
-                (**self).repeats_until(addr)
-            }
-            fn read_only(&self) -> bool {
-                (**self).read_only()
-            }
-            fn close(&self) -> std::io::Result<()> {
-                (**self).close()
-            }
-            fn claim(&self) -> Option<Arc<Claim>> {
-                (**self).claim()
-            }
-            fn zones(&self) -> std::io::Result<Vec<Zone>> {
-                (**self).zones()
-            }
-            fn zone_limits(&self) -> ZoneLimits {
-                (**self).zone_limits()
-            }
-            fn reset_zone(&self, start: u64) -> std::io::Result<()> {
-                (**self).reset_zone(start)
-            }
-            fn finish_zone(&self, start: u64) -> std::io::Result<()> {
-                (**self).finish_zone(start)
-            }
-        }
-    )*};
-}
-forward_to_pointee!(Arc, Box);

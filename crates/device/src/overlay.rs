@@ -147,10 +147,6 @@ impl BlockDevice for Overlay {
         Ok(())
     }
 
-    fn write_fua(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
-        self.write(addr, blocks)
-    }
-
     fn flush(&self) -> io::Result<()> {
         Ok(())
     }

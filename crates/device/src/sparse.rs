@@ -56,10 +56,6 @@ impl BlockDevice for SparseDevice {
         bounds::check_writable(true)
     }
 
-    fn write_fua(&self, _addr: u64, _blocks: &[&Block]) -> io::Result<()> {
-        bounds::check_writable(true)
-    }
-
     fn flush(&self) -> io::Result<()> {
         Ok(())
     }

@@ -42,10 +42,6 @@ impl BlockDevice for Shifted<'_> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
 
-    fn write_fua(&self, _: u64, _: &[&Block]) -> io::Result<()> {
-        Err(io::ErrorKind::ReadOnlyFilesystem.into())
-    }
-
     fn flush(&self) -> io::Result<()> {
         Ok(())
     }

@@ -485,11 +485,6 @@ impl BlockDevice for StoreDevice {
         runtime.block_on(core.write(addr, blocks))
     }
 
-    fn write_fua(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
-        self.write(addr, blocks)?;
-        self.flush()
-    }
-
     fn flush(&self) -> io::Result<()> {
         match &self.parts.writer {
             Some((core, _)) => Ok(self.run(core.flush())?),
