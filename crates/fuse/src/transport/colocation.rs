@@ -7,12 +7,13 @@
 //! several callers are served in parallel.
 use super::sched_idle::IdlePolicy;
 use crate::wire::{InHeader, Opcode};
+use parking_lot::Mutex;
 use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_setaffinity};
 use segno_device::before_waits;
 use std::cell::RefCell;
 use std::fs;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 /// Requests in a row of one caller after which threads are bound, and after which the caller's CPU is looked up again.
@@ -38,6 +39,8 @@ pub(crate) struct Colocation {
     run: AtomicU32,
     /// Whether `binding` has a CPU.
     bound: AtomicBool,
+    /// Not waited for while another thread changes it: that may be a thread at `SCHED_IDLE`, for which a thread that holds locks of
+    /// the engine should not wait. What is not changed now is changed at the next request of another caller, or the next wait.
     binding: Mutex<Binding>,
 }
 
@@ -67,7 +70,7 @@ impl Colocation {
 
     /// Adds the calling thread. It must not end before the others do.
     pub(crate) fn join(self: &Arc<Self>) {
-        self.binding.lock().unwrap_or_else(PoisonError::into_inner).threads.push(gettid());
+        self.binding.lock().threads.push(gettid());
         OWN.set(Some(self.clone()));
         before_waits(Some(a_wait_begins));
     }
@@ -97,7 +100,7 @@ impl Colocation {
         if !self.policy.is_in_force() {
             return self.end_run();
         }
-        let Some(mut binding) = self.try_lock() else { return };
+        let Some(mut binding) = self.binding.try_lock() else { return };
         if binding.cpu.is_none() && binding.since.is_some_and(|since| since.elapsed() < INTERVAL) {
             return;
         }
@@ -120,20 +123,10 @@ impl Colocation {
         if !self.is_bound() {
             return;
         }
-        let Some(mut binding) = self.try_lock() else { return };
+        let Some(mut binding) = self.binding.try_lock() else { return };
         if let (Some(_), Some(allowed)) = (binding.cpu.take(), &self.allowed) {
             binding.place(allowed);
             self.bound.store(false, Ordering::Relaxed);
-        }
-    }
-
-    /// `None` while another thread changes the binding: a thread at `SCHED_IDLE`, for which a thread that holds locks of the
-    /// engine should not wait. What is not changed now is changed at the next request of another caller, or the next wait.
-    fn try_lock(&self) -> Option<MutexGuard<'_, Binding>> {
-        match self.binding.try_lock() {
-            Ok(binding) => Some(binding),
-            Err(TryLockError::Poisoned(binding)) => Some(binding.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
         }
     }
 }

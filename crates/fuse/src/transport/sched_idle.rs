@@ -12,10 +12,11 @@
 //!
 //! On a CPU with other work a `SCHED_IDLE` thread waits for its turn. After a slow delivery all threads of the session
 //! keep the normal policy for a while: a few milliseconds after a short delay, up to a minute on a loaded CPU.
+use parking_lot::Mutex;
 use rustix::process::{Resource, Rlimit, getpriority_process, getrlimit, setrlimit};
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
@@ -94,7 +95,7 @@ impl ReplyThread {
         let thread = unsafe { libc::gettid() };
         let state =
             Arc::new(ThreadState { thread, progress: AtomicU32::new(0), idle: AtomicBool::new(false) });
-        shared.watcher.iter().for_each(|w| w.threads.lock().push(state.clone()));
+        shared.watcher.iter().for_each(|w| w.threads.list.lock().push(state.clone()));
         Self { shared, state }
     }
 
@@ -141,7 +142,7 @@ impl ReplyThread {
 impl Drop for ReplyThread {
     fn drop(&mut self) {
         let watcher = self.shared.watcher.iter();
-        watcher.for_each(|w| w.threads.lock().retain(|s| !Arc::ptr_eq(s, &self.state)));
+        watcher.for_each(|w| w.threads.list.lock().retain(|s| !Arc::ptr_eq(s, &self.state)));
     }
 }
 
@@ -173,10 +174,6 @@ impl Drop for Watcher {
 }
 
 impl Threads {
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<ThreadState>>> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn run(&self) {
         let mut previous = Vec::new();
         while !self.stopped.load(Ordering::Acquire) {
@@ -194,7 +191,7 @@ impl Threads {
     /// Returns the threads at `SCHED_IDLE` with their progress. Restores the policy of those without progress since the
     /// previous scan.
     fn scan(&self, previous: &[(i32, u32)]) -> Vec<(i32, u32)> {
-        let list = self.lock();
+        let list = self.list.lock();
         let mut now = Vec::new();
         for state in list.iter().filter(|s| s.idle.load(Ordering::Acquire)) {
             let seen = (state.thread, state.progress.load(Ordering::Relaxed));
@@ -308,7 +305,7 @@ mod tests {
         let shared = Arc::new(IdlePolicy::new(true));
         let replies = ReplyThread::new(shared.clone());
         drop(replies);
-        assert!(shared.watcher.iter().all(|w| w.threads.lock().is_empty()));
+        assert!(shared.watcher.iter().all(|w| w.threads.list.lock().is_empty()));
     }
 
     #[test]
