@@ -1,7 +1,7 @@
 //! The clock is supplied by the caller, so a run is a function of its seed.
 use crate::types::Time;
 use std::sync::LazyLock;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// The engine's only source of time.
 pub trait Clock: Send + Sync {
@@ -20,8 +20,7 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Time {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        Time { secs: since.as_secs().cast_signed(), nsec: since.subsec_nanos() }
+        SystemTime::now().into()
     }
 
     fn uptime(&self) -> Duration {

@@ -3,7 +3,6 @@ use crate::wire::{AttrOut, EntryOut, ROOT, Statx, StatxOut, SxTime};
 use rustix::io::Errno;
 use segno_engine::{Attr, Error, Time};
 use segno_format::{Ino, Nid};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How a client learns of changes that its own requests do not make known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,12 +121,6 @@ pub(crate) fn statx_out(a: &Attr, caching: AttrCaching) -> StatxOut {
 /// Major and minor number of a device number in FUSE's encoding.
 pub(crate) fn rdev_of(raw: u32) -> (u32, u32) {
     (raw >> 8 & 0xfff, (raw & 0xff) | (raw >> 12 & 0xf_ff00))
-}
-
-/// The system time.
-pub(crate) fn now() -> Time {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Time { secs: since.as_secs().cast_signed(), nsec: since.subsec_nanos() }
 }
 
 /// The errno of an engine error.

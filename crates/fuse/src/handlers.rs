@@ -1,5 +1,5 @@
 //! Request handlers: each request of either transport is served by one of these methods on the volume.
-use crate::attr::{FOREVER, attr_out, entry_out, errno, ino_of, link_out, no_entry, now, rdev_of, statx_out};
+use crate::attr::{FOREVER, attr_out, entry_out, errno, ino_of, link_out, no_entry, rdev_of, statx_out};
 use crate::authority::Who;
 use crate::control;
 use crate::ioctl::{Changes, Ioctl};
@@ -14,7 +14,7 @@ use segno_format::Ino;
 use std::io::{Write, stderr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 use zerocopy::FromBytes;
 
 /// Hints of F2FS where a file belongs. The kernel checks no caller of setxattr(2) for the name space `system`.
@@ -194,7 +194,9 @@ impl Server {
         let has = |f| valid.contains(f);
         let time = |given: FattrValid, at_once: FattrValid, secs: u64, nsec: u32| {
             let is_set = has(given) || has(at_once);
-            is_set.then(|| if has(at_once) { now() } else { Time { secs: secs.cast_signed(), nsec } })
+            is_set.then(|| {
+                if has(at_once) { SystemTime::now().into() } else { Time { secs: secs.cast_signed(), nsec } }
+            })
         };
         // With a writeback cache the kernel sends its own time instead of MTIME_NOW; then it is the ctime, too.
         let is_now = (a.mtime, a.mtimensec) == (a.ctime, a.ctimensec);

@@ -1,6 +1,5 @@
 //! Attributes of files and directories.
-use crate::time::Time;
-use segno_engine::{Attr, SetAttr};
+use segno_engine::{Attr, SetAttr, Time};
 use segno_format::dentry::FileType;
 use segno_format::inode::InodeFlags;
 
@@ -111,26 +110,26 @@ impl Metadata {
     /// Time of the last access. Reading through this crate does not change it.
     #[must_use]
     pub fn accessed(&self) -> Time {
-        self.0.atime.into()
+        self.0.atime
     }
 
     /// Time of the last change of content.
     #[must_use]
     pub fn modified(&self) -> Time {
-        self.0.mtime.into()
+        self.0.mtime
     }
 
     /// Time of the last change of content or attributes.
     #[must_use]
     pub fn changed(&self) -> Time {
-        self.0.ctime.into()
+        self.0.ctime
     }
 
     /// Time of creation, on volumes formatted with
     /// [`Features::INODE_CRTIME`](segno_format::Features::INODE_CRTIME).
     #[must_use]
     pub fn created(&self) -> Option<Time> {
-        self.0.crtime.map(Time::from)
+        self.0.crtime
     }
 }
 
@@ -176,14 +175,14 @@ impl SetMetadata {
     /// Sets the time of the last access.
     #[must_use]
     pub fn accessed(mut self, time: impl Into<Time>) -> Self {
-        self.0.atime = Some(time.into().into());
+        self.0.atime = Some(time.into());
         self
     }
 
     /// Sets the time of the last change of content.
     #[must_use]
     pub fn modified(mut self, time: impl Into<Time>) -> Self {
-        self.0.mtime = Some(time.into().into());
+        self.0.mtime = Some(time.into());
         self
     }
 

@@ -9,6 +9,7 @@ mod encode;
 mod merge;
 #[cfg(test)]
 mod tests;
+mod time;
 
 use segno_format::{BlockAddr, Ino};
 
@@ -18,14 +19,7 @@ pub fn data_crc(block: &segno_format::Block) -> u32 {
     segno_format::crc(u32::MAX, &block.0)
 }
 
-/// A time as inodes hold it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Time {
-    /// Seconds since 1970, negative before.
-    pub secs: i64,
-    /// Nanoseconds within the second.
-    pub nsec: u32,
-}
+pub use time::Time;
 
 /// A name as stored in directories: 1 to 255 bytes, encrypted if the directory is.
 pub type Name = Box<[u8]>;

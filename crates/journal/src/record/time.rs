@@ -1,10 +1,10 @@
-//! Points in time.
+//! Times.
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A point in time as the format stores it.
+/// A time as inodes hold it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time {
-    /// Seconds since 1970-01-01 UTC, negative before.
+    /// Seconds since 1970, negative before.
     pub secs: i64,
     /// Nanoseconds within the second.
     pub nsec: u32,
@@ -14,7 +14,7 @@ impl Time {
     /// The time of the standard library, unless it is out of that type's range.
     ///
     /// ```
-    /// use segno::Time;
+    /// use segno_journal::record::Time;
     /// use std::time::{Duration, SystemTime};
     /// let before_1970 = SystemTime::UNIX_EPOCH - Duration::from_millis(1_500);
     /// let time = Time::from(before_1970);
@@ -42,17 +42,5 @@ impl From<SystemTime> for Time {
                 }
             }
         }
-    }
-}
-
-impl From<segno_engine::Time> for Time {
-    fn from(t: segno_engine::Time) -> Self {
-        Self { secs: t.secs, nsec: t.nsec }
-    }
-}
-
-impl From<Time> for segno_engine::Time {
-    fn from(t: Time) -> Self {
-        Self { secs: t.secs, nsec: t.nsec }
     }
 }
