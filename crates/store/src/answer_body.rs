@@ -1,6 +1,6 @@
 //! Collects the content of an answer within a bound.
 use bytes::Bytes;
-use futures_util::TryStreamExt;
+use futures_util::{Stream, TryStreamExt};
 use object_store::{Error, GetResult, GetResultPayload};
 
 /// Bytes reserved before the first part arrives: enough for a data object with its checksums.
@@ -21,23 +21,30 @@ pub(crate) async fn content(found: GetResult, most: u64) -> Result<Content, Erro
     let announced = found.range.end.saturating_sub(found.range.start);
     let (Ok(len), true) = (usize::try_from(announced), announced <= most) else { return Ok(Content::Long) };
     match found.payload {
-        GetResultPayload::Stream(mut parts) => {
-            let mut all = Vec::new();
-            if all.try_reserve_exact(len.min(RESERVED)).is_err() {
-                return Ok(Content::NoMemory);
-            }
-            while let Some(part) = parts.try_next().await? {
-                if part.len() > len - all.len() {
-                    return Ok(Content::Long);
-                }
-                if all.try_reserve(part.len()).is_err() {
-                    return Ok(Content::NoMemory);
-                }
-                all.extend_from_slice(&part);
-            }
-            Ok(Content::Bytes(all.into()))
-        }
+        GetResultPayload::Stream(parts) => collect(parts, len, len.min(RESERVED)).await,
         // A file is read up to the end of the range.
         GetResultPayload::File(..) => Ok(Content::Bytes(found.bytes().await?)),
     }
+}
+
+/// Collects parts of up to `most` bytes; memory for the first `reserved` is taken at once.
+pub(crate) async fn collect<E>(
+    mut parts: impl Stream<Item = Result<Bytes, E>> + Unpin,
+    most: usize,
+    reserved: usize,
+) -> Result<Content, E> {
+    let mut all = Vec::new();
+    if all.try_reserve_exact(reserved).is_err() {
+        return Ok(Content::NoMemory);
+    }
+    while let Some(part) = parts.try_next().await? {
+        if part.len() > most - all.len() {
+            return Ok(Content::Long);
+        }
+        if all.try_reserve(part.len()).is_err() {
+            return Ok(Content::NoMemory);
+        }
+        all.extend_from_slice(&part);
+    }
+    Ok(Content::Bytes(all.into()))
 }

@@ -35,9 +35,8 @@ impl Backing {
         }
         let name = Name::Object(id);
         if let Some(left) = &self.left {
-            let unreadable =
-                |e: std::io::Error| StoreError::Unreadable { object: name.to_string(), why: e.to_string() };
-            if let Some(bytes) = left.read(id, Some(range.clone())).await.map_err(unreadable)? {
+            let read = left.read(id, Some(range.clone())).await;
+            if let Some(bytes) = read.map_err(|e| StoreError::unreadable(id, &e))? {
                 return Ok(bytes);
             }
         }

@@ -100,7 +100,7 @@ impl Core {
     }
 
     fn closed(&self) -> StoreError {
-        self.failed().unwrap_or(StoreError::Runtime("it has ended".into()))
+        self.failed().unwrap_or_else(StoreError::ended)
     }
 
     /// Collects blocks; waits while too much waits for the store.

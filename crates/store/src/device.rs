@@ -374,7 +374,7 @@ impl StoreDevice {
     fn run<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         match &self.runtime {
             Some(runtime) => runtime.block_on(work),
-            None => Err(StoreError::Runtime("it has ended".into())),
+            None => Err(StoreError::ended()),
         }
     }
 

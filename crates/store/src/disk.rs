@@ -1,5 +1,6 @@
 //! Pieces on local disk, up to a number of bytes. A piece is read back only if its checksum is right, which covers which piece
 //! of which object it is; so neither an old index nor damage gives other data, and nothing needs to be flushed.
+use crate::Result;
 use crate::names::{Name, ObjectId};
 use crate::pieces::{self, PIECE_BLOCKS};
 use crate::private_dir::PrivateDir;
@@ -131,7 +132,7 @@ impl Disk {
         let mut slots = Slots { limit, ..Slots::default() };
         // An index that is damaged, or missing after a kill, costs reads.
         let found = dir.read(INDEX, HEADER + ENTRY.saturating_mul(limit as u64));
-        let found = found.ok().and_then(|bytes| read_index(&bytes, limit));
+        let found = found.ok().and_then(|bytes| read_index(&bytes, limit).ok());
         let (seen, pieces) = found.unzip();
         for (key, place) in pieces.unwrap_or_default() {
             let owners = slots.owners.len().max(place.slot as usize + 1);
@@ -226,10 +227,7 @@ impl Disk {
             let slots = self.slots.lock();
             e.u32(slots.places.len() as u32);
             for (&(id, piece), place) in &slots.places {
-                let (ObjectId::Data { epoch, number } | ObjectId::Log { epoch, seq: number }) = id;
-                e.u8(matches!(id, ObjectId::Log { .. }).into());
-                e.u32(epoch);
-                e.u64(number);
+                e.object(id);
                 e.u32(piece);
                 e.u32(place.slot);
                 e.u32(place.len);
@@ -241,24 +239,19 @@ impl Disk {
     }
 }
 
-fn read_index(bytes: &[u8], limit: usize) -> Option<(Seen, Vec<(Key, Place)>)> {
+fn read_index(bytes: &[u8], limit: usize) -> Result<(Seen, Vec<(Key, Place)>)> {
     // The name is for messages, and there are none.
-    let mut d = Decoder::new(Name::Volume, MAGIC, bytes).ok()?;
-    let seen = Seen { epoch: d.u32().ok()?, session: d.array().ok()?, seq: d.u64().ok()? };
-    let count = d.count(ENTRY).ok()?;
+    let mut d = Decoder::new(Name::Volume, MAGIC, bytes)?;
+    let seen = Seen { epoch: d.u32()?, session: d.array()?, seq: d.u64()? };
+    let count = d.count(ENTRY)?;
     let mut entries = Vec::with_capacity(count);
     for _ in 0..count {
-        let (kind, epoch, number) = (d.u8().ok()?, d.u32().ok()?, d.u64().ok()?);
-        let id = match kind {
-            0 => ObjectId::Data { epoch, number },
-            _ => ObjectId::Log { epoch, seq: number },
-        };
-        let (piece, slot, len) = (d.u32().ok()?, d.u32().ok()?, d.u32().ok()?);
-        if (slot as usize) < limit && u64::from(len) <= SLOT {
-            entries.push(((id, piece), Place { slot, len }));
+        let (key, place) = ((d.object()?, d.u32()?), Place { slot: d.u32()?, len: d.u32()? });
+        if (place.slot as usize) < limit && u64::from(place.len) <= SLOT {
+            entries.push((key, place));
         }
     }
-    Some((seen, entries))
+    Ok((seen, entries))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! Why a store or its volume cannot be used, and what to do about it.
-use crate::names::Name;
+use crate::names::{Name, ObjectId};
 use std::io;
 
 /// Result of this crate.
@@ -96,6 +96,15 @@ impl StoreError {
 
     pub(crate) fn request(op: &'static str, object: impl ToString, why: impl ToString) -> Self {
         Self::Request { op, object: object.to_string(), why: why.to_string() }
+    }
+
+    pub(crate) fn unreadable(id: ObjectId, e: &io::Error) -> Self {
+        Self::Unreadable { object: Name::Object(id).to_string(), why: e.to_string() }
+    }
+
+    /// The runtime, or whoever would answer, is gone.
+    pub(crate) fn ended() -> Self {
+        Self::Runtime("it has ended".into())
     }
 
     fn kind(&self) -> io::ErrorKind {

@@ -16,7 +16,7 @@ pub(crate) const OBJECT_BYTES: u64 = 15;
 pub(crate) const SEAL_BYTES: u64 = 12;
 
 /// Sizes that never change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Geometry {
     /// Blocks of a zone.
     pub zone_blocks: u16,
@@ -99,7 +99,7 @@ pub(crate) struct Object {
 }
 
 /// The map.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Map {
     pub geometry: Geometry,
     zones: Vec<Zone>,
@@ -113,14 +113,7 @@ pub(crate) struct Map {
 
 impl Map {
     pub(crate) fn new(geometry: Geometry) -> Self {
-        Self {
-            geometry,
-            zones: vec![Zone::default(); geometry.zones as usize],
-            objects: Vec::new(),
-            free: Vec::new(),
-            index: HashMap::new(),
-            seals: BTreeMap::new(),
-        }
+        Self { geometry, zones: vec![Zone::default(); geometry.zones as usize], ..Self::default() }
     }
 
     pub(crate) fn zone(&self, zone: u32) -> Option<&Zone> {

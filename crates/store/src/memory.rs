@@ -28,6 +28,7 @@ const SPARE: usize = 16 << 20;
 /// Bytes after which those before count half.
 const PAST: usize = 1 << 30;
 
+#[derive(Default)]
 pub(crate) struct Memory {
     pieces: HashMap<Key, Piece>,
     /// Keys by last use: of pieces that were used, and of those that wait for it.
@@ -44,17 +45,7 @@ pub(crate) struct Memory {
 
 impl Memory {
     pub(crate) fn new(limit: usize) -> Self {
-        Self {
-            pieces: HashMap::new(),
-            used: BTreeMap::new(),
-            waiting: BTreeMap::new(),
-            clock: 0,
-            bytes: 0,
-            waiting_bytes: 0,
-            limit,
-            useful: 0,
-            useless: 0,
-        }
+        Self { limit, ..Self::default() }
     }
 
     /// Bytes of a cache of so many that may wait for their readers.

@@ -44,7 +44,7 @@ pub(crate) enum Whereabouts {
 }
 
 /// What waits for the store, and what is under way.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Queue {
     epoch: u32,
     /// With the order in which they were staged.
@@ -70,20 +70,7 @@ pub(crate) struct Queue {
 
 impl Queue {
     pub(crate) fn new(epoch: u32) -> Self {
-        Self {
-            epoch,
-            items: HashMap::new(),
-            staged: 0,
-            bytes: 0,
-            data: BTreeMap::new(),
-            waiting: VecDeque::new(),
-            next: 1,
-            upto: 0,
-            begun: VecDeque::new(),
-            fixed: 0,
-            merged: HashMap::new(),
-            replaced: VecDeque::new(),
-        }
+        Self { epoch, next: 1, ..Self::default() }
     }
 
     pub(crate) fn push(&mut self, id: ObjectId, item: Item) {

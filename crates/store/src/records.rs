@@ -1,9 +1,9 @@
 //! The objects `volume`, `epoch/E` and `map/E/S`.
+use crate::Result;
 use crate::extents::Extent;
 use crate::map::{Geometry, Map, OBJECT_BYTES, SEAL_BYTES, ZONE_BYTES};
 use crate::names::{Name, ObjectId};
 use crate::wire::{Decoder, Encoder, bytes_of};
-use crate::{Result, StoreError};
 use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap};
 
@@ -105,10 +105,7 @@ pub(crate) fn encode_map(map: &Map, volume: &[u8; 16], epoch: u32, seq: u64) -> 
         map.named().enumerate().map(|(n, (index, o))| (index, (n as u32, o.base))).collect();
     e.u32(objects.len() as u32);
     for (_, object) in map.named() {
-        let (ObjectId::Data { epoch, number } | ObjectId::Log { epoch, seq: number }) = object.id;
-        e.u8(matches!(object.id, ObjectId::Log { .. }).into());
-        e.u32(epoch);
-        e.u64(number);
+        e.object(object.id);
         e.u16(object.blocks);
     }
     e.u32(map.geometry.zones);
@@ -138,16 +135,8 @@ pub(crate) fn decode_map(volume: &Volume, epoch: u32, seq: u64, bytes: &[u8]) ->
     }
     let seals =
         (0..d.count(SEAL_BYTES)?).map(|_| Ok((d.u32()?, d.u64()?))).collect::<Result<BTreeMap<_, _>>>()?;
-    let objects = (0..d.count(OBJECT_BYTES)?)
-        .map(|_| {
-            let (kind, epoch, number, blocks) = (d.u8()?, d.u32()?, d.u64()?, d.u16()?);
-            Ok(match kind {
-                0 => (ObjectId::Data { epoch, number }, blocks),
-                1 => (ObjectId::Log { epoch, seq: number }, blocks),
-                _ => return Err(d.bad("unknown kind of object")),
-            })
-        })
-        .collect::<Result<Vec<_>, StoreError>>()?;
+    let objects =
+        (0..d.count(OBJECT_BYTES)?).map(|_| Ok((d.object()?, d.u16()?))).collect::<Result<Vec<_>>>()?;
     // Before the zones take memory.
     if d.count(ZONE_BYTES)? != volume.geometry.zones as usize {
         return Err(d.bad("it has another number of zones"));

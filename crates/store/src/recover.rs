@@ -133,10 +133,9 @@ pub(crate) async fn with_tail(
 /// A commit of a tail. One behind others may have been uploaded before them.
 async fn staged(remote: &Remote, shelf: &dyn Shelf, epoch: u32, seq: u64) -> Result<Option<Bytes>> {
     let id = ObjectId::Log { epoch, seq };
-    match shelf.read(id, None).await {
-        Ok(Some(bytes)) => Ok(Some(bytes)),
-        Ok(None) => remote.get(Name::Object(id), Cause::Open).await,
-        Err(e) => Err(StoreError::Unreadable { object: Name::Object(id).to_string(), why: e.to_string() }),
+    match shelf.read(id, None).await.map_err(|e| StoreError::unreadable(id, &e))? {
+        Some(bytes) => Ok(Some(bytes)),
+        None => remote.get(Name::Object(id), Cause::Open).await,
     }
 }
 

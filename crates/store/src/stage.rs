@@ -12,6 +12,7 @@ use crate::{Result, StoreError};
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
+use std::io::ErrorKind;
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -245,14 +246,14 @@ impl Stage {
                 }
                 Whereabouts::Disk => {
                     let read = self.shelf.read(id, Some(range.clone())).await;
-                    if let Some(bytes) = read.map_err(|e| unreadable(id, &e))? {
+                    if let Some(bytes) = read.map_err(|e| StoreError::unreadable(id, &e))? {
                         return Ok(Some(bytes));
                     }
                     // It was uploaded, and removed, since.
                 }
             }
         }
-        Err(unreadable(id, &std::io::ErrorKind::NotFound.into()))
+        Err(StoreError::unreadable(id, &ErrorKind::NotFound.into()))
     }
 
     /// The store has all commits up to this one.
@@ -294,7 +295,7 @@ impl Stage {
     }
 
     fn why(&self) -> StoreError {
-        self.failed.lock().clone().unwrap_or(StoreError::Runtime("it has ended".into()))
+        self.failed.lock().clone().unwrap_or_else(StoreError::ended)
     }
 
     /// Returns when an upload has failed for good.
@@ -308,13 +309,6 @@ impl Stage {
 
 /// Reads a whole object from disk.
 pub(crate) async fn read(shelf: &dyn Shelf, id: ObjectId) -> Result<Bytes> {
-    match shelf.read(id, None).await {
-        Ok(Some(bytes)) => Ok(bytes),
-        Ok(None) => Err(unreadable(id, &std::io::ErrorKind::NotFound.into())),
-        Err(e) => Err(unreadable(id, &e)),
-    }
-}
-
-fn unreadable(id: ObjectId, e: &std::io::Error) -> StoreError {
-    StoreError::Unreadable { object: Name::Object(id).to_string(), why: e.to_string() }
+    let found = shelf.read(id, None).await.and_then(|bytes| bytes.ok_or(ErrorKind::NotFound.into()));
+    found.map_err(|e| StoreError::unreadable(id, &e))
 }

@@ -69,7 +69,7 @@ pub(crate) struct Group {
     pub uploads: Vec<Upload>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct State {
     pub map: Map,
     epoch: u32,
@@ -89,17 +89,7 @@ pub(crate) struct State {
 
 impl State {
     pub(crate) fn new(map: Map, epoch: u32) -> Self {
-        Self {
-            map,
-            epoch,
-            seq: 1,
-            next_data: 1,
-            changes: Vec::new(),
-            open: BTreeMap::new(),
-            content: HashMap::new(),
-            new_objects: Vec::new(),
-            stored: HashSet::new(),
-        }
+        Self { map, epoch, seq: 1, next_data: 1, ..Self::default() }
     }
 
     fn geometry(&self) -> Geometry {

@@ -79,6 +79,21 @@ pub struct Count {
     pub retries: u64,
 }
 
+impl Count {
+    /// The sums of the counters now.
+    fn of(all: &[Counters]) -> Self {
+        let sum = |of: fn(&Counters) -> &AtomicU64| all.iter().map(|c| of(c).load(Ordering::Relaxed)).sum();
+        Self {
+            puts: sum(|c| &c.puts),
+            gets: sum(|c| &c.gets),
+            others: sum(|c| &c.others),
+            bytes_put: sum(|c| &c.bytes_put),
+            bytes_got: sum(|c| &c.bytes_got),
+            retries: sum(|c| &c.retries),
+        }
+    }
+}
+
 impl Counters {
     pub(crate) fn put(&self, bytes: usize) {
         self.puts.fetch_add(1, Ordering::Relaxed);
@@ -160,16 +175,7 @@ impl Stats {
     /// The counters of a cause now.
     #[must_use]
     pub fn count(&self, cause: Cause) -> Count {
-        let c = self.of(cause);
-        let load = |a: &AtomicU64| a.load(Ordering::Relaxed);
-        Count {
-            puts: load(&c.puts),
-            gets: load(&c.gets),
-            others: load(&c.others),
-            bytes_put: load(&c.bytes_put),
-            bytes_got: load(&c.bytes_got),
-            retries: load(&c.retries),
-        }
+        Count::of(std::slice::from_ref(self.of(cause)))
     }
 
     /// All counters by name: `store_`, the cause, and what is counted; `store_cache_` for the cache on local disk.
@@ -193,13 +199,6 @@ impl Stats {
     /// The sum over all causes.
     #[must_use]
     pub fn total(&self) -> Count {
-        Cause::ALL.iter().map(|&c| self.count(c)).fold(Count::default(), |a, b| Count {
-            puts: a.puts + b.puts,
-            gets: a.gets + b.gets,
-            others: a.others + b.others,
-            bytes_put: a.bytes_put + b.bytes_put,
-            bytes_got: a.bytes_got + b.bytes_got,
-            retries: a.retries + b.retries,
-        })
+        Count::of(&self.causes)
     }
 }

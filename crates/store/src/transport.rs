@@ -1,6 +1,8 @@
 //! HTTP to the store, and checks of its answers. No redirect is followed, as a request has a signature or a token, and the
 //! content of objects. An answer that the client collects as a whole has a bound; objects are bounded where they are read.
+use crate::answer_body::{Content, collect};
 use async_trait::async_trait;
+use bytes::Bytes;
 use futures_util::TryStreamExt;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody,
@@ -97,7 +99,7 @@ impl<S: HttpService> HttpService for Checked<S> {
         }
         let body = match (parts.status.is_success(), is_object) {
             (true, true) => body,
-            (true, false) => collect(body, ANSWER_MAX).await?.into(),
+            (true, false) => whole(body).await?.into(),
             (false, _) => error(body).await?.into(),
         };
         Ok(HttpResponse::from_parts(parts, body))
@@ -117,17 +119,12 @@ fn place(headers: &HeaderMap) -> String {
     }
 }
 
-async fn collect(body: HttpResponseBody, most: usize) -> Result<Vec<u8>, HttpError> {
-    let mut parts = body.bytes_stream();
-    let mut all = Vec::new();
-    while let Some(part) = parts.try_next().await? {
-        if part.len() > most - all.len() {
-            return Err(refused(Refused::Long));
-        }
-        all.try_reserve(part.len()).map_err(|_| refused(Refused::Memory))?;
-        all.extend_from_slice(&part);
+async fn whole(body: HttpResponseBody) -> Result<Bytes, HttpError> {
+    match collect(body.bytes_stream(), ANSWER_MAX, 0).await? {
+        Content::Bytes(bytes) => Ok(bytes),
+        Content::Long => Err(refused(Refused::Long)),
+        Content::NoMemory => Err(refused(Refused::Memory)),
     }
-    Ok(all)
 }
 
 /// The text of an error, as much of it as is kept. What follows is not read.

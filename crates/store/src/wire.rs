@@ -1,6 +1,6 @@
 //! Little-endian records with a magic number in front and a CRC-32C behind.
 use crate::error::StoreError;
-use crate::names::Name;
+use crate::names::{Name, ObjectId};
 use bytes::Bytes;
 
 const CRC_BYTES: usize = 4;
@@ -31,6 +31,13 @@ impl Encoder {
 
     pub(crate) fn raw(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
+    }
+
+    pub(crate) fn object(&mut self, id: ObjectId) {
+        let (ObjectId::Data { epoch, number } | ObjectId::Log { epoch, seq: number }) = id;
+        self.u8(matches!(id, ObjectId::Log { .. }).into());
+        self.u32(epoch);
+        self.u64(number);
     }
 
     pub(crate) fn text(&mut self, text: &str) {
@@ -94,6 +101,14 @@ impl<'a> Decoder<'a> {
 
     pub(crate) fn u64(&mut self) -> Result<u64, StoreError> {
         self.array().map(u64::from_le_bytes)
+    }
+
+    pub(crate) fn object(&mut self) -> Result<ObjectId, StoreError> {
+        match (self.u8()?, self.u32()?, self.u64()?) {
+            (0, epoch, number) => Ok(ObjectId::Data { epoch, number }),
+            (1, epoch, seq) => Ok(ObjectId::Log { epoch, seq }),
+            _ => Err(self.bad("unknown kind of object")),
+        }
     }
 
     /// A text, which may be shown: without characters that control a terminal.
