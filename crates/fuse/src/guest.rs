@@ -14,7 +14,6 @@ use crate::{attr, attr::ino_of};
 use rustix::io::Errno;
 use segno_engine::Volume;
 use segno_format::Ino;
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,16 +36,9 @@ pub struct GuestOptions {
 }
 
 /// A message that no kernel sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct MalformedRequest(&'static str);
-
-impl fmt::Display for MalformedRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-impl std::error::Error for MalformedRequest {}
 
 /// Memory for one request and its reply, allocated on first use.
 #[derive(Debug)]

@@ -310,20 +310,17 @@ impl Server {
 
     fn statfs(&self, reply: &mut Reply<'_>) -> Done {
         let s = self.volume.statfs();
-        let (blocks, bfree, bavail, files, ffree) = (s.blocks, s.bfree, s.bavail, s.files, s.ffree);
-        let (bsize, frsize, namelen) = (4096, 4096, 255);
-        let out = wire::StatFsOut {
-            blocks,
-            bfree,
-            bavail,
-            files,
-            ffree,
-            bsize,
-            namelen,
-            frsize,
+        reply.put(&wire::StatFsOut {
+            blocks: s.blocks,
+            bfree: s.bfree,
+            bavail: s.bavail,
+            files: s.files,
+            ffree: s.ffree,
+            bsize: 4096,
+            namelen: 255,
+            frsize: 4096,
             ..Default::default()
-        };
-        reply.put(&out)
+        })
     }
 
     fn setxattr(&self, r: &Request<'_>) -> Done {

@@ -1,7 +1,7 @@
 //! Notifications from the server to the kernel. Both transports write them to /dev/fuse, as io_uring carries only requests
 //! and replies.
 use crate::attr::node_of;
-use crate::wire::{NotifyCode, NotifyInvalInodeOut, OutHeader};
+use crate::wire::{NOTIFY_INVAL_INODE, NotifyInvalInodeOut, OutHeader};
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, write};
 use segno_format::Ino;
@@ -9,7 +9,7 @@ use std::io;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, OnceLock};
 use std::thread;
-use zerocopy::{Immutable, IntoBytes};
+use zerocopy::IntoBytes;
 
 /// Sends notifications once a session has started; before that they are dropped.
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ impl Notifier {
         thread::Builder::new().name("fuse-invalidate".into()).spawn(move || {
             for body in refused {
                 // Fails only after an unmount, when no pages are left.
-                let _unmounted = send(&to, NotifyCode::InvalInode, &body);
+                let _unmounted = send(&to, &body);
             }
         })?;
         // A server has one connection, so this is the first.
@@ -46,7 +46,8 @@ impl Notifier {
     /// (fs/fuse/inode.c) only marks attributes and ACLs as stale and takes no page, inode or directory lock. It also
     /// discards attributes that replies to earlier requests have not delivered yet.
     pub(crate) fn attributes_changed(&self, ino: Ino) -> Result<(), Errno> {
-        self.send(NotifyCode::InvalInode, &NotifyInvalInodeOut { ino: node_of(ino), off: -1, len: 0 })
+        let body = NotifyInvalInodeOut { ino: node_of(ino), off: -1, len: 0 };
+        self.connection.get().map_or(Ok(()), |connection| send(&connection.dev, &body))
     }
 
     /// Makes the kernel drop pages of a shared mapping that could not be written. The kernel waits for the reply to the
@@ -58,17 +59,13 @@ impl Notifier {
             let _sent = connection.pages.send(NotifyInvalInodeOut { ino: node_of(ino), off, len });
         }
     }
-
-    fn send(&self, code: NotifyCode, body: &(impl IntoBytes + Immutable)) -> Result<(), Errno> {
-        self.connection.get().map_or(Ok(()), |connection| send(&connection.dev, code, body))
-    }
 }
 
-/// An inode or name that the kernel does not cache (ENOENT) needs no notification.
-fn send(dev: &OwnedFd, code: NotifyCode, body: &(impl IntoBytes + Immutable)) -> Result<(), Errno> {
+/// An inode that the kernel does not cache (ENOENT) needs no notification.
+fn send(dev: &OwnedFd, body: &NotifyInvalInodeOut) -> Result<(), Errno> {
     let len = (size_of::<OutHeader>() + size_of_val(body)) as u32;
     // A notification carries its code in place of the error and answers request 0.
-    let header = OutHeader { len, error: code as i32, unique: 0 };
+    let header = OutHeader { len, error: NOTIFY_INVAL_INODE, unique: 0 };
     let message = [header.as_bytes(), body.as_bytes()].concat();
     loop {
         return match write(dev, &message) {

@@ -1,5 +1,6 @@
 //! Inodes by number, also those that no name leads to.
-use crate::error::{Cause, Doing, Result};
+use crate::attrs::xattr_names;
+use crate::error::{Doing, Result};
 use crate::file::File;
 use crate::metadata::Metadata;
 use crate::volume::Volume;
@@ -23,15 +24,12 @@ impl Volume {
 
     /// The names of all extended attributes of an inode.
     pub fn inode_xattrs(&self, ino: u32) -> Result<Vec<OsString>> {
-        let names = self.root().engine().listxattr(Nid(ino)).map_err(Cause::from);
-        let names = names.doing_at("list the extended attributes of", &shown(ino))?;
-        let names = names.split(|&b| b == 0).filter(|n| !n.is_empty());
-        Ok(names.map(|n| OsString::from_vec(n.to_vec())).collect())
+        xattr_names(self.root().engine(), Nid(ino)).doing_at("list the extended attributes of", &shown(ino))
     }
 
     /// The target of the symbolic link with a number.
     pub fn inode_link(&self, ino: u32) -> Result<PathBuf> {
-        let target = self.root().engine().readlink(Nid(ino)).map_err(Cause::from);
+        let target = self.root().engine().readlink(Nid(ino));
         Ok(OsString::from_vec(target.doing_at("read the link", &shown(ino))?).into())
     }
 

@@ -106,9 +106,19 @@ impl Dir {
         resolve(self.engine(), self.ino(), path, last)
     }
 
-    /// What a path names, for a change.
-    pub(crate) fn pin(&self, path: &Path, last: Last) -> Result<Pin<'_>, Cause> {
-        Pin::new(self.engine(), &self.find(path, last)?)
+    /// Runs a call of the engine on what a path names.
+    pub(crate) fn at<T>(
+        &self,
+        path: &Path,
+        last: Last,
+        action: &'static str,
+        run: impl FnOnce(&segno_engine::Volume, Ino) -> segno_engine::Result<T>,
+    ) -> Result<T> {
+        let run = || {
+            let pin = Pin::new(self.engine(), &self.find(path, last)?)?;
+            Ok::<_, Cause>(run(self.engine(), pin.ino)?)
+        };
+        run().doing_at(action, path)
     }
 
     pub(crate) fn parent(&self, path: &Path) -> Result<(Pin<'_>, Vec<u8>), Cause> {
@@ -144,9 +154,8 @@ impl Dir {
 
     /// The target of a symbolic link, as it was given.
     pub fn read_link(&self, path: impl AsRef<Path>) -> Result<PathBuf> {
-        let path = path.as_ref();
-        let read = || Ok::<_, Cause>(self.engine().readlink(self.pin(path, Last::Keep)?.ino)?);
-        Ok(PathBuf::from(OsString::from_vec(read().doing_at("read the link", path)?)))
+        let target = self.at(path.as_ref(), Last::Keep, "read the link", segno_engine::Volume::readlink)?;
+        Ok(PathBuf::from(OsString::from_vec(target)))
     }
 
     /// The path from this directory, without symbolic links, `.` and `..`.

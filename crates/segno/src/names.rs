@@ -3,7 +3,7 @@ use crate::dir::Dir;
 use crate::error::{Cause, Doing, Error, Result, errno, refuse};
 use crate::read_dir::ReadDir;
 use crate::resolve::{Last, Pin};
-use segno_engine::{Owner, RenameMode};
+use segno_engine::{Owner, RenameMode, Volume};
 use segno_format::dentry::FileType;
 use segno_format::{Ino, Nid};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -40,10 +40,8 @@ pub enum Special {
 impl Dir {
     /// Creates a directory, with the permission bits 0o755.
     pub fn create_dir(&self, path: impl AsRef<Path>) -> Result<()> {
-        let path = path.as_ref();
-        let (dir, name) = self.parent(path).doing_at("create", path)?;
-        let made = self.engine().mkdir(dir.ino, &name, DIR_MODE, Owner::default());
-        made.map(|_| ()).doing_at("create", path)
+        let owner = Owner::default();
+        self.in_parent("create", path.as_ref(), |v, dir, name| v.mkdir(dir, name, DIR_MODE, owner).map(drop))
     }
 
     /// Creates a directory and those above it, unless they exist.
@@ -70,24 +68,22 @@ impl Dir {
 
     /// Creates a device node, pipe or socket, with the permission bits 0o644. It cannot be opened through this crate.
     pub fn create_special(&self, path: impl AsRef<Path>, special: Special) -> Result<()> {
-        let path = path.as_ref();
         let (format, numbers) = match special {
             Special::CharDevice { major, minor } => (0o020_000, (major, minor)),
             Special::BlockDevice { major, minor } => (0o060_000, (major, minor)),
             Special::Fifo => (0o010_000, (0, 0)),
             Special::Socket => (0o140_000, (0, 0)),
         };
-        let (dir, name) = self.parent(path).doing_at("create", path)?;
-        let made = self.engine().mknod(dir.ino, &name, format | SPECIAL_MODE, numbers, Owner::default());
-        made.map(|_| ()).doing_at("create", path)
+        let (mode, owner) = (format | SPECIAL_MODE, Owner::default());
+        self.in_parent("create", path.as_ref(), |v, dir, name| {
+            v.mknod(dir, name, mode, numbers, owner).map(drop)
+        })
     }
 
     /// Creates a symbolic link at `link`. The target is stored as it is and need not exist.
     pub fn symlink(&self, target: impl AsRef<Path>, link: impl AsRef<Path>) -> Result<()> {
-        let (target, link) = (target.as_ref().as_os_str().as_bytes(), link.as_ref());
-        let (dir, name) = self.parent(link).doing_at("create", link)?;
-        let made = self.engine().symlink(dir.ino, &name, target, Owner::default());
-        made.map(|_| ()).doing_at("create", link)
+        let (target, owner) = (target.as_ref().as_os_str().as_bytes(), Owner::default());
+        self.in_parent("create", link.as_ref(), |v, dir, name| v.symlink(dir, name, target, owner).map(drop))
     }
 
     /// Gives a file another name. A symbolic link at the end of `original` is not followed.
@@ -99,8 +95,7 @@ impl Dir {
             return Err(Error::new("link to", Some(original), cause));
         }
         let pin = Pin::new(self.engine(), &inode).doing_at("link to", original)?;
-        let (dir, name) = self.parent(link).doing_at("create", link)?;
-        self.engine().link(pin.ino, dir.ino, &name).map(|_| ()).doing_at("create", link)
+        self.in_parent("create", link, |v, dir, name| v.link(pin.ino, dir, name).map(drop))
     }
 
     /// Renames; what has the new name is replaced, at once and also in the face of a power cut.
@@ -113,6 +108,17 @@ impl Dir {
         self.rename_as(one.as_ref(), other.as_ref(), RenameMode::Exchange)
     }
 
+    /// Changes the last name of a path in the directory that holds it.
+    fn in_parent(
+        &self,
+        action: &'static str,
+        path: &Path,
+        change: impl FnOnce(&Volume, Ino, &[u8]) -> segno_engine::Result<()>,
+    ) -> Result<()> {
+        let (dir, name) = self.parent(path).doing_at(action, path)?;
+        change(self.engine(), dir.ino, &name).doing_at(action, path)
+    }
+
     fn rename_as(&self, from: &Path, to: &Path, mode: RenameMode) -> Result<()> {
         let (old_dir, old_name) = self.parent(from).doing_at("rename", from)?;
         let (new_dir, new_name) = self.parent(to).doing_at("rename to", to)?;
@@ -123,16 +129,12 @@ impl Dir {
 
     /// Removes a name of anything but a directory. A symbolic link is not followed.
     pub fn remove_file(&self, path: impl AsRef<Path>) -> Result<()> {
-        let path = path.as_ref();
-        let (dir, name) = self.parent(path).doing_at("remove", path)?;
-        self.engine().unlink(dir.ino, &name).doing_at("remove", path)
+        self.in_parent("remove", path.as_ref(), |v, dir, name| v.unlink(dir, name))
     }
 
     /// Removes an empty directory.
     pub fn remove_dir(&self, path: impl AsRef<Path>) -> Result<()> {
-        let path = path.as_ref();
-        let (dir, name) = self.parent(path).doing_at("remove", path)?;
-        self.engine().rmdir(dir.ino, &name).doing_at("remove", path)
+        self.in_parent("remove", path.as_ref(), |v, dir, name| v.rmdir(dir, name))
     }
 
     /// Removes a directory and everything below it. Symbolic links are removed and not followed.

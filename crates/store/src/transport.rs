@@ -9,7 +9,6 @@ use object_store::client::{
     HttpService,
 };
 use object_store::{ClientConfigKey, ClientOptions, Error, HeaderMap};
-use std::fmt;
 use std::time::Duration;
 
 /// A request without an answer for so long has failed.
@@ -26,29 +25,19 @@ const ERROR_MAX: usize = 64 << 10;
 pub(crate) const TOO_LONG: &str = "the store's answer is longer than it can be";
 pub(crate) const REDIRECTED: &str = "the store redirects";
 
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum Refused {
+    #[error("{TOO_LONG}")]
     Long,
     /// To there.
+    #[error(
+        "{REDIRECTED}{0}, which is not followed, as the request has the key's signature: set AWS_REGION to the region of the bucket, and \
+         AWS_ENDPOINT_URL_S3 to the store's own address"
+    )]
     Redirect(String),
+    #[error("not enough memory for the store's answer")]
     Memory,
 }
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Long => f.write_str(TOO_LONG),
-            Self::Redirect(to) => write!(
-                f,
-                "{REDIRECTED}{to}, which is not followed, as the request has the key's signature: set AWS_REGION to the region of the \
-                 bucket, and AWS_ENDPOINT_URL_S3 to the store's own address"
-            ),
-            Self::Memory => f.write_str("not enough memory for the store's answer"),
-        }
-    }
-}
-
-impl std::error::Error for Refused {}
 
 fn refused(why: Refused) -> HttpError {
     HttpError::new(HttpErrorKind::Decode, why)

@@ -1,6 +1,5 @@
 //! A chain of descriptors: buffers with the request, then buffers for the reply.
 use segno_fuse::MalformedRequest;
-use std::fmt;
 use std::ops::Deref;
 use vhost_user_backend::VringMutex;
 use virtio_queue::DescriptorChain;
@@ -14,62 +13,26 @@ pub(crate) type Vring = VringMutex<Memory>;
 pub(crate) type Chain = DescriptorChain<GuestMemoryLoadGuard<GuestMemoryMmap>>;
 
 /// What a driver must not do.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum Malformed {
-    /// The chain does not end within its table.
+    #[error("a chain of descriptors does not end within its table")]
     Endless,
-    /// A buffer without bytes.
+    #[error("a buffer has no bytes")]
     Empty,
-    /// A buffer of the request behind one of the reply.
+    #[error("a buffer to be read follows one to be written")]
     Order,
-    /// More bytes than any request has.
+    #[error("a request is longer than the maximum")]
     TooLong,
-    /// A buffer that is not in the guest's memory.
-    Outside {
-        addr: GuestAddress,
-        len: u32,
-    },
-    /// More requests at a time than the ring has entries.
+    #[error("a buffer of {len} bytes at {:#x} is not in the guest's memory", addr.0)]
+    Outside { addr: GuestAddress, len: u32 },
+    #[error("more requests are in flight than the ring has entries")]
     TooMany,
-    Memory(GuestMemoryError),
-    Ring(virtio_queue::Error),
-    Request(MalformedRequest),
-}
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Endless => f.write_str("a chain of descriptors does not end within its table"),
-            Self::Empty => f.write_str("a buffer has no bytes"),
-            Self::Order => f.write_str("a buffer to be read follows one to be written"),
-            Self::TooLong => f.write_str("a request is longer than the maximum"),
-            Self::Outside { addr, len } => {
-                write!(f, "a buffer of {len} bytes at {:#x} is not in the guest's memory", addr.0)
-            }
-            Self::TooMany => f.write_str("more requests are in flight than the ring has entries"),
-            Self::Memory(e) => write!(f, "guest memory: {e}"),
-            Self::Ring(e) => write!(f, "ring: {e}"),
-            Self::Request(e) => e.fmt(f),
-        }
-    }
-}
-
-impl From<GuestMemoryError> for Malformed {
-    fn from(e: GuestMemoryError) -> Self {
-        Self::Memory(e)
-    }
-}
-
-impl From<virtio_queue::Error> for Malformed {
-    fn from(e: virtio_queue::Error) -> Self {
-        Self::Ring(e)
-    }
-}
-
-impl From<MalformedRequest> for Malformed {
-    fn from(e: MalformedRequest) -> Self {
-        Self::Request(e)
-    }
+    #[error("guest memory: {0}")]
+    Memory(#[from] GuestMemoryError),
+    #[error("ring: {0}")]
+    Ring(#[from] virtio_queue::Error),
+    #[error(transparent)]
+    Request(#[from] MalformedRequest),
 }
 
 /// Buffers for a reply.

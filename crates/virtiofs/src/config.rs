@@ -1,5 +1,4 @@
 //! The device's configuration space, for monitors that read it from here.
-use std::fmt;
 use std::str::FromStr;
 
 /// Request queues offered besides the one of high priority. Linux 6.1 uses one of them, newer kernels as many as the monitor
@@ -12,16 +11,9 @@ const TAG_MAX: usize = 36;
 pub struct Tag([u8; TAG_MAX]);
 
 /// A name that no device can have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a tag has 1 to {TAG_MAX} bytes")]
 pub struct TagError;
-
-impl fmt::Display for TagError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a tag has 1 to {TAG_MAX} bytes")
-    }
-}
-
-impl std::error::Error for TagError {}
 
 impl FromStr for Tag {
     type Err = TagError;

@@ -37,36 +37,25 @@ opcodes! {
     CopyFileRange64 = 53: CopyFileRangeIn,
 }
 
-/// The kind of a notification.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i32)]
-pub(crate) enum NotifyCode {
-    InvalInode = 2,
-}
-
 impl Opcode {
     /// Whether the operation is served after a shutdown: those needed to inspect the mount and to unmount it.
     pub(crate) fn works_shut_down(self) -> bool {
-        use Opcode::{
-            Access, BatchForget, Destroy, Flush, Forget, GetAttr, GetXattr, Interrupt, Open, OpenDir,
-            Release, ReleaseDir, StatFs, Statx,
-        };
         matches!(
             self,
-            Access
-                | BatchForget
-                | Destroy
-                | Flush
-                | Forget
-                | GetAttr
-                | GetXattr
-                | Interrupt
-                | Open
-                | OpenDir
-                | Release
-                | ReleaseDir
-                | StatFs
-                | Statx
+            Self::Access
+                | Self::BatchForget
+                | Self::Destroy
+                | Self::Flush
+                | Self::Forget
+                | Self::GetAttr
+                | Self::GetXattr
+                | Self::Interrupt
+                | Self::Open
+                | Self::OpenDir
+                | Self::Release
+                | Self::ReleaseDir
+                | Self::StatFs
+                | Self::Statx
         )
     }
 
