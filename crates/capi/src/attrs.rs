@@ -1,9 +1,10 @@
 //! Attributes.
-use crate::args::{path, put, shared};
+use crate::args::put;
 use crate::error::{Failure, done};
-use crate::volume::segno_volume;
-use segno::{Metadata, SetMetadata, Time};
+use crate::volume::{on, segno_volume};
+use segno::{Metadata, SetMetadata, Time, Volume};
 use std::ffi::{c_char, c_int};
+use std::path::Path;
 
 /// A point in time since 1970-01-01 UTC.
 #[derive(Clone, Copy, Default)]
@@ -100,10 +101,12 @@ pub unsafe extern "C" fn segno_stat(
     into: *mut segno_stat_t,
 ) -> c_int {
     done(|| {
+        let find = |v: &Volume, name: &Path| match nofollow {
+            0 => v.metadata(name),
+            _ => v.symlink_metadata(name),
+        };
         // SAFETY: the caller's promise of segno.h.
-        let (volume, name) = unsafe { (shared(volume, "volume")?, path(name)?) };
-        let found =
-            volume.run(|v| if nofollow == 0 { v.metadata(name) } else { v.symlink_metadata(name) })?;
+        let found = unsafe { on(volume, name, find) }?;
         // SAFETY: the caller's promise of segno.h.
         unsafe { put(into, found.into(), "place for the result") }
     })
@@ -117,12 +120,12 @@ unsafe fn set(
     nofollow: c_int,
     change: &SetMetadata,
 ) -> Result<(), Failure> {
-    // SAFETY: what this function requires.
-    let (volume, name) = unsafe { (shared(volume, "volume")?, path(name)?) };
-    volume.run(|v| match nofollow {
+    let set = |v: &Volume, name: &Path| match nofollow {
         0 => v.set_metadata(name, change),
         _ => v.set_symlink_metadata(name, change),
-    })
+    };
+    // SAFETY: what this function requires.
+    unsafe { on(volume, name, set) }
 }
 
 /// Sets permission bits.
@@ -162,9 +165,6 @@ pub unsafe extern "C" fn segno_utimes(
 /// Cuts a file, or extends it by a hole that reads as zeros.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn segno_truncate(volume: *mut segno_volume, name: *const c_char, size: u64) -> c_int {
-    done(|| {
-        // SAFETY: the caller's promise of segno.h.
-        let (volume, name) = unsafe { (shared(volume, "volume")?, path(name)?) };
-        volume.run(|v| v.set_len(name, size))
-    })
+    // SAFETY: the caller's promise of segno.h.
+    done(|| unsafe { on(volume, name, |v, name| v.set_len(name, size)) })
 }

@@ -1,6 +1,6 @@
 //! Checking volumes, with replay, and repairing them.
 use crate::args::{path, paths, versioned};
-use crate::error::{EINVAL, Failure, c_text, call, done};
+use crate::error::{EINVAL, Failure, c_text, done, number};
 use crate::storage::Storage;
 use segno::{CheckOptions, CheckReport, Checker, Device, Severity};
 use std::ffi::{c_char, c_int, c_void};
@@ -33,14 +33,8 @@ pub unsafe extern "C" fn segno_check(
     finding: segno_finding,
     context: *mut c_void,
 ) -> c_int {
-    let check = || {
-        // SAFETY: the caller's promise of segno.h.
-        let image = unsafe { path(image) }?;
-        // SAFETY: as above.
-        unsafe { check_devices(&[image], finding, context) }
-    };
-    // 0, 1 or a negative errno value.
-    call(check) as c_int
+    // SAFETY: the caller's promise of segno.h.
+    number(|| unsafe { check_devices(&[path(image)?], finding, context) })
 }
 
 /// Checks a volume of several devices like `segno_check`: `devices` has the paths of all of them, the one with the superblock first,
@@ -51,14 +45,8 @@ pub unsafe extern "C" fn segno_check_several(
     finding: segno_finding,
     context: *mut c_void,
 ) -> c_int {
-    let check = || {
-        // SAFETY: the caller's promise of segno.h.
-        let devices = unsafe { paths(devices) }?;
-        // SAFETY: as above.
-        unsafe { check_devices(&devices, finding, context) }
-    };
-    // 0, 1 or a negative errno value.
-    call(check) as c_int
+    // SAFETY: the caller's promise of segno.h.
+    number(|| unsafe { check_devices(&paths(devices)?, finding, context) })
 }
 
 /// # Safety
@@ -67,11 +55,11 @@ unsafe fn check_devices(
     devices: &[&Path],
     finding: segno_finding,
     context: *mut c_void,
-) -> Result<i64, Failure> {
+) -> Result<c_int, Failure> {
     let report = segno::catch_panic(|| segno::check(&Device::open_several_read_only(devices)?))?;
     // SAFETY: what this function requires.
     unsafe { tell_problems(&report, finding, context) };
-    Ok(i64::from(!report.is_clean()))
+    Ok(c_int::from(!report.is_clean()))
 }
 
 /// # Safety
@@ -160,7 +148,7 @@ pub unsafe extern "C" fn segno_check_replayed(
     finding: segno_finding,
     context: *mut c_void,
 ) -> c_int {
-    let check = || {
+    number(|| {
         // SAFETY: the caller's promise of segno.h.
         let subject = unsafe { Subject::new(image, options) }?;
         let judged = segno::catch_panic(|| {
@@ -178,10 +166,8 @@ pub unsafe extern "C" fn segno_check_replayed(
             (judged.replayed, SEGNO_FOUND_REPLAY),
             (judged.is_repairable() && judged.keeps_journal().is_none(), SEGNO_FOUND_REPAIRABLE),
         ];
-        Ok(found.into_iter().filter(|(is, _)| *is).map(|(_, bit)| i64::from(bit)).sum())
-    };
-    // Three bits or a negative errno value.
-    call(check) as c_int
+        Ok(found.into_iter().filter(|(is, _)| *is).map(|(_, bit)| bit).sum())
+    })
 }
 
 /// Repairs a volume that is not open. The result is 0 if there is nothing to repair, 1 if it was repaired, and negative if that
@@ -196,7 +182,7 @@ pub unsafe extern "C" fn segno_repair(
     action: segno_action,
     context: *mut c_void,
 ) -> c_int {
-    let repair = || {
+    number(|| {
         // SAFETY: the caller's promise of segno.h.
         let subject = unsafe { Subject::new(image, options) }?;
         let write = !subject.has(SEGNO_REPAIR_PLAN);
@@ -214,9 +200,7 @@ pub unsafe extern "C" fn segno_repair(
             segno::catch_panic(|| checker.repair(&plan))?;
         }
         Ok(1)
-    };
-    // 0, 1 or a negative errno value.
-    call(repair) as c_int
+    })
 }
 
 /// Replays what a crash left of a volume that is not open, as the next `segno_open` with `SEGNO_WRITABLE` would. `options` may be

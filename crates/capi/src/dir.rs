@@ -1,6 +1,6 @@
 //! Reading directories.
 use crate::args::{check_place, path, put, shared};
-use crate::error::{EFAULT, Failure, call, done};
+use crate::error::{EFAULT, Failure, done, number};
 use crate::volume::segno_volume;
 use segno::{ReadDir, Volume};
 use std::ffi::{c_char, c_int};
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn segno_dir_open(
 /// The next name, without `.` and `..`. The result is 1, and 0 at the end; after an error it is at the end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn segno_dir_next(dir: *mut segno_dir, into: *mut segno_dirent) -> c_int {
-    let next = || {
+    number(|| {
         // SAFETY: the caller's promise of segno.h: valid, and used by this thread alone.
         let segno_dir { names, volume } =
             unsafe { dir.as_mut() }.ok_or_else(|| Failure::new(EFAULT, "the directory is a null pointer"))?;
@@ -68,9 +68,7 @@ pub unsafe extern "C" fn segno_dir_next(dir: *mut segno_dir, into: *mut segno_di
         // SAFETY: the caller's promise of segno.h.
         unsafe { put(into, found, "place for the entry") }?;
         Ok(1)
-    };
-    // 0, 1 or a negative errno value.
-    call(next) as c_int
+    })
 }
 
 /// Closes a directory. Null is ignored.

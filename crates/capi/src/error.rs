@@ -43,10 +43,15 @@ pub(crate) fn call(f: impl FnOnce() -> Result<i64, Failure>) -> i64 {
     })
 }
 
+/// Runs a call whose result is a small number.
+pub(crate) fn number(f: impl FnOnce() -> Result<c_int, Failure>) -> c_int {
+    // That or a negative errno value.
+    call(|| f().map(i64::from)) as c_int
+}
+
 /// Runs a call without a result.
 pub(crate) fn done(f: impl FnOnce() -> Result<(), Failure>) -> c_int {
-    // Nothing but 0 and negative errno values.
-    call(|| f().map(|()| 0)) as c_int
+    number(|| f().map(|()| 0))
 }
 
 /// The message of the last call of this thread that failed: what failed, on which path, and why. It is valid until the next

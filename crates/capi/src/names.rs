@@ -1,25 +1,11 @@
 //! Creating, renaming and removing names.
 use crate::args::{bytes_mut, give, path, shared};
 use crate::error::{call, done};
-use crate::volume::segno_volume;
-use segno::{Dir, SetMetadata};
+use crate::volume::{on, segno_volume};
+use segno::{Dir, SetMetadata, Volume};
 use std::ffi::{c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-
-/// # Safety
-/// As the functions of segno.h.
-unsafe fn on(
-    volume: *mut segno_volume,
-    name: *const c_char,
-    f: impl FnOnce(&Dir, &Path) -> segno::Result<()>,
-) -> c_int {
-    done(|| {
-        // SAFETY: what this function requires.
-        let (volume, name) = unsafe { (shared(volume, "volume")?, path(name)?) };
-        volume.run(|v| f(v, name))
-    })
-}
 
 /// # Safety
 /// As the functions of segno.h.
@@ -39,26 +25,26 @@ unsafe fn on_two(
 /// Creates a directory. It belongs to user and group 0, like everything that is created.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn segno_mkdir(volume: *mut segno_volume, name: *const c_char, mode: u32) -> c_int {
-    let make = |v: &Dir, name: &Path| {
+    let make = |v: &Volume, name: &Path| {
         v.create_dir(name)?;
         v.set_metadata(name, &SetMetadata::new().mode(mode))
     };
     // SAFETY: the caller's promise of segno.h.
-    unsafe { on(volume, name, make) }
+    done(|| unsafe { on(volume, name, make) })
 }
 
 /// Removes an empty directory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn segno_rmdir(volume: *mut segno_volume, name: *const c_char) -> c_int {
     // SAFETY: the caller's promise of segno.h.
-    unsafe { on(volume, name, |v, name| v.remove_dir(name)) }
+    done(|| unsafe { on(volume, name, |v, name| v.remove_dir(name)) })
 }
 
 /// Removes a name of anything but a directory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn segno_unlink(volume: *mut segno_volume, name: *const c_char) -> c_int {
     // SAFETY: the caller's promise of segno.h.
-    unsafe { on(volume, name, |v, name| v.remove_file(name)) }
+    done(|| unsafe { on(volume, name, |v, name| v.remove_file(name)) })
 }
 
 /// Renames; what has the new name is replaced, at once and also in the face of a power cut.
@@ -105,8 +91,8 @@ pub unsafe extern "C" fn segno_readlink(
 ) -> i64 {
     call(|| {
         // SAFETY: the caller's promise of segno.h.
-        let (volume, name, into) =
-            unsafe { (shared(volume, "volume")?, path(name)?, bytes_mut(target, size)?) };
-        give(volume.run(|v| v.read_link(name))?.as_os_str().as_bytes(), into)
+        let (found, into) =
+            unsafe { (on(volume, name, |v, name| v.read_link(name))?, bytes_mut(target, size)?) };
+        give(found.as_os_str().as_bytes(), into)
     })
 }

@@ -1,10 +1,11 @@
 //! Opening and closing volumes.
-use crate::args::{check_place, put, shared, versioned};
+use crate::args::{check_place, path, put, shared, versioned};
 use crate::error::{EBUSY, EINVAL, Failure, done};
 use crate::storage::Storage;
 use segno::{MountOptions, Volume};
 use std::ffi::{c_char, c_int};
 use std::mem::offset_of;
+use std::path::Path;
 use std::ptr;
 use std::sync::Arc;
 
@@ -29,6 +30,20 @@ impl segno_volume {
     pub(crate) fn run<T>(&self, f: impl FnOnce(&Volume) -> segno::Result<T>) -> Result<T, Failure> {
         Ok(self.volume.catch_panic(|| f(&self.volume))?)
     }
+}
+
+/// Runs work on what a path names.
+///
+/// # Safety
+/// As the functions of segno.h.
+pub(crate) unsafe fn on<T>(
+    volume: *mut segno_volume,
+    name: *const c_char,
+    f: impl FnOnce(&Volume, &Path) -> segno::Result<T>,
+) -> Result<T, Failure> {
+    // SAFETY: what this function requires.
+    let (volume, name) = unsafe { (shared(volume, "volume")?, path(name)?) };
+    volume.run(|v| f(v, name))
 }
 
 /// How to open a volume. Zeros are the defaults.

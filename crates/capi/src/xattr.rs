@@ -1,7 +1,7 @@
 //! Extended attributes. A symbolic link at the end of a path is not followed.
-use crate::args::{bytes, bytes_mut, give, path, shared, string};
+use crate::args::{bytes, bytes_mut, give, string};
 use crate::error::{ENODATA, Failure, call, done};
-use crate::volume::segno_volume;
+use crate::volume::{on, segno_volume};
 use std::ffi::{c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 
@@ -17,10 +17,9 @@ pub unsafe extern "C" fn segno_getxattr(
 ) -> i64 {
     call(|| {
         // SAFETY: the caller's promise of segno.h.
-        let (volume, name) = unsafe { (shared(volume, "volume")?, path(name)?) };
-        // SAFETY: as above.
         let (attribute, into) = unsafe { (string(attribute, "attribute")?, bytes_mut(value, size)?) };
-        let found = volume.run(|v| v.xattr(name, attribute))?;
+        // SAFETY: as above.
+        let found = unsafe { on(volume, name, |v, name| v.xattr(name, attribute)) }?;
         give(&found.ok_or_else(|| Failure::new(ENODATA, "there is no such extended attribute"))?, into)
     })
 }
@@ -35,10 +34,10 @@ pub unsafe extern "C" fn segno_listxattr(
 ) -> i64 {
     call(|| {
         // SAFETY: the caller's promise of segno.h.
-        let (volume, name, into) =
-            unsafe { (shared(volume, "volume")?, path(name)?, bytes_mut(names, size)?) };
+        let (found, into) =
+            unsafe { (on(volume, name, |v, name| v.list_xattrs(name))?, bytes_mut(names, size)?) };
         let mut list = Vec::new();
-        for attribute in volume.run(|v| v.list_xattrs(name))? {
+        for attribute in found {
             list.extend_from_slice(attribute.as_bytes());
             list.push(0);
         }
@@ -57,10 +56,9 @@ pub unsafe extern "C" fn segno_setxattr(
 ) -> c_int {
     done(|| {
         // SAFETY: the caller's promise of segno.h.
-        let (volume, name) = unsafe { (shared(volume, "volume")?, path(name)?) };
-        // SAFETY: as above.
         let (attribute, value) = unsafe { (string(attribute, "attribute")?, bytes(value, size)?) };
-        volume.run(|v| v.set_xattr(name, attribute, value))
+        // SAFETY: as above.
+        unsafe { on(volume, name, |v, name| v.set_xattr(name, attribute, value)) }
     })
 }
 
@@ -73,9 +71,8 @@ pub unsafe extern "C" fn segno_removexattr(
 ) -> c_int {
     done(|| {
         // SAFETY: the caller's promise of segno.h.
-        let (volume, name) = unsafe { (shared(volume, "volume")?, path(name)?) };
-        // SAFETY: as above.
         let attribute = unsafe { string(attribute, "attribute") }?;
-        volume.run(|v| v.remove_xattr(name, attribute))
+        // SAFETY: as above.
+        unsafe { on(volume, name, |v, name| v.remove_xattr(name, attribute)) }
     })
 }
