@@ -6,11 +6,11 @@ use crate::kernel;
 use crate::loop_device::LoopDevice;
 use crate::mount::{self, Mounted, Request};
 use crate::wire::InitFlags;
+use derive_more::Display;
 use rustix::fd::AsRawFd;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::mount::{FsOpenFlags, fsconfig_create, fsconfig_set_string, fsopen};
 use segno_device::Claim;
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -45,29 +45,20 @@ impl Backing {
 }
 
 /// The type of a mount and the reason for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Display, PartialEq, Eq)]
 pub enum MountType {
     /// Type `fuseblk`: the kernel sends sync(2) and syncfs(2) to the server.
+    #[display("mounted as fuseblk on {}: the kernel reports sync(2)", device.display())]
     Block {
         /// The block device that is the source of the mount.
         device: PathBuf,
     },
     /// Type `fuse`.
+    #[display("mounted as fuse: {why}")]
     Plain {
         /// Why the type is not `fuseblk`.
         why: String,
     },
-}
-
-impl fmt::Display for MountType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Block { device } => {
-                write!(f, "mounted as fuseblk on {}: the kernel reports sync(2)", device.display())
-            }
-            Self::Plain { why } => write!(f, "mounted as fuse: {why}"),
-        }
-    }
 }
 
 /// Mounts as `fuseblk` with this device, otherwise as `fuse`.

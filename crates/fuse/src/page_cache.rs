@@ -1,15 +1,18 @@
 //! How the kernel's page cache treats written data.
 use crate::wire::InitFlags;
-use std::fmt;
+use derive_more::Display;
 
 /// Mode of the kernel's page cache for regular files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Display, PartialEq, Eq)]
 pub enum PageCache {
     /// write(2) returns after the server has the data.
+    #[display("write-through page cache: each write reaches the server before it returns")]
     WriteThrough,
     /// write(2) returns when the data is in the cache. The kernel sends it later, and keeps sizes and times until then.
+    #[display("writeback page cache: writes reach the server at fsync, close or writeback")]
     Writeback,
     /// Write-through, as the kernel does not offer writeback.
+    #[display("write-through page cache: this kernel does not offer writeback_cache")]
     NoWriteback,
 }
 
@@ -21,16 +24,6 @@ impl PageCache {
             (true, true) => Self::Writeback,
             (true, false) => Self::NoWriteback,
         }
-    }
-}
-
-impl fmt::Display for PageCache {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::WriteThrough => "write-through page cache: each write reaches the server before it returns",
-            Self::Writeback => "writeback page cache: writes reach the server at fsync, close or writeback",
-            Self::NoWriteback => "write-through page cache: this kernel does not offer writeback_cache",
-        })
     }
 }
 

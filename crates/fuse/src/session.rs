@@ -9,8 +9,8 @@ use crate::transport::colocation::Colocation;
 use crate::transport::sched_idle::IdlePolicy;
 use crate::transport::uring::Worker;
 use crate::wire::InitFlags;
+use derive_more::Display;
 use rustix::fd::OwnedFd;
-use std::fmt;
 use std::fs;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,9 +19,10 @@ use std::thread;
 use std::time::Duration;
 
 /// Transport of a session and the reason for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Display, PartialEq, Eq)]
 pub enum Transport {
     /// Requests come through io_uring.
+    #[display("io_uring, {queues} queues, {threads} threads each: the kernel offers it")]
     IoUring {
         /// Number of queues, one per CPU.
         queues: usize,
@@ -29,23 +30,13 @@ pub enum Transport {
         threads: usize,
     },
     /// Requests are read from /dev/fuse.
+    #[display("classic /dev/fuse, {threads} threads: {why}")]
     Classic {
         /// Number of server threads.
         threads: usize,
         /// Why io_uring is not used.
         why: String,
     },
-}
-
-impl fmt::Display for Transport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::IoUring { queues, threads } => {
-                write!(f, "io_uring, {queues} queues, {threads} threads each: the kernel offers it")
-            }
-            Self::Classic { threads, why } => write!(f, "classic /dev/fuse, {threads} threads: {why}"),
-        }
-    }
 }
 
 const PARAMETER: &str = "/sys/module/fuse/parameters/enable_uring";

@@ -4,6 +4,7 @@ use parking_lot::Mutex;
 use segno_engine::stat::Histogram;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use strum::VariantNames;
 
 /// A request belongs to the list of slowest ones for one to two of these.
 const PERIOD: Duration = Duration::from_secs(30);
@@ -11,7 +12,8 @@ const PERIOD: Duration = Duration::from_secs(30);
 const SLOWEST: usize = 8;
 
 /// Operations that users tell apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, VariantNames)]
+#[strum(serialize_all = "lowercase")]
 enum Kind {
     Read,
     Write,
@@ -26,11 +28,6 @@ enum Kind {
     Xattr,
     Other,
 }
-
-const NAMES: [&str; 12] = [
-    "read", "write", "fsync", "lookup", "getattr", "setattr", "create", "remove", "rename", "list", "xattr",
-    "other",
-];
 
 impl Kind {
     /// `None` for requests for which no program waits.
@@ -85,7 +82,7 @@ impl Slow {
 /// Times since mount.
 #[derive(Debug)]
 pub(crate) struct Times {
-    kinds: [Histogram; NAMES.len()],
+    kinds: [Histogram; Kind::VARIANTS.len()],
     read_bytes: AtomicU64,
     mounted: Instant,
     /// Requests that are faster do not get into the list of this period, nanoseconds.
@@ -177,7 +174,7 @@ impl Times {
     /// Counters by name, of the kinds that have occurred.
     pub(crate) fn report(&self) -> Vec<(String, u64)> {
         let mut out = vec![("read_bytes".to_owned(), self.read_bytes.load(Ordering::Relaxed))];
-        for (name, times) in NAMES.iter().zip(&self.kinds) {
+        for (name, times) in Kind::VARIANTS.iter().zip(&self.kinds) {
             let times = times.recorded();
             if times.count() == 0 {
                 continue;
@@ -223,7 +220,7 @@ mod tests {
 
     #[test]
     fn every_kind_has_its_name() {
-        let at = |opcode| Kind::of(opcode).map(|k| NAMES[k as usize]);
+        let at = |opcode| Kind::of(opcode).map(|k| Kind::VARIANTS[k as usize]);
         assert_eq!(at(Opcode::Read), Some("read"));
         assert_eq!(at(Opcode::Rename2), Some("rename"));
         assert_eq!(at(Opcode::ListXattr), Some("xattr"));

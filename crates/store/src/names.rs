@@ -1,49 +1,36 @@
 //! Names of objects. Numbers have a fixed width, so a listing is in order.
-use std::fmt;
+use derive_more::Display;
 
 /// An object under the prefix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Name {
     /// Identity and geometry of the volume.
+    #[display("volume")]
     Volume,
     /// Who holds an epoch.
+    #[display("epoch/{_0:08x}")]
     Epoch(u32),
     /// The state after a commit.
+    #[display("map/{epoch:08x}/{seq:016x}")]
     Map { epoch: u32, seq: u64 },
     /// Blocks, or a commit.
     Object(ObjectId),
 }
 
 /// An object that holds blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum ObjectId {
-    Data {
-        epoch: u32,
-        number: u64,
-    },
+    #[display("data/{epoch:08x}/{number:016x}")]
+    Data { epoch: u32, number: u64 },
     /// A commit or a seal; blocks are inline.
-    Log {
-        epoch: u32,
-        seq: u64,
-    },
+    #[display("log/{epoch:08x}/{seq:016x}")]
+    Log { epoch: u32, seq: u64 },
 }
 
 impl ObjectId {
     pub(crate) fn epoch(self) -> u32 {
         match self {
             Self::Data { epoch, .. } | Self::Log { epoch, .. } => epoch,
-        }
-    }
-}
-
-impl fmt::Display for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Volume => f.write_str("volume"),
-            Self::Epoch(epoch) => write!(f, "epoch/{epoch:08x}"),
-            Self::Map { epoch, seq } => write!(f, "map/{epoch:08x}/{seq:016x}"),
-            Self::Object(ObjectId::Data { epoch, number }) => write!(f, "data/{epoch:08x}/{number:016x}"),
-            Self::Object(ObjectId::Log { epoch, seq }) => write!(f, "log/{epoch:08x}/{seq:016x}"),
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Requests and bytes by cause.
 use std::sync::atomic::{AtomicU64, Ordering};
+use strum::{IntoStaticStr, VariantArray};
 
 /// What a request is made for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "lowercase")]
 pub enum Cause {
     /// Blocks that did not fit into a commit.
     Data,
@@ -24,30 +26,12 @@ pub enum Cause {
 
 impl Cause {
     /// All causes.
-    pub const ALL: [Self; 8] = [
-        Self::Data,
-        Self::Commit,
-        Self::Map,
-        Self::Compaction,
-        Self::Read,
-        Self::Readahead,
-        Self::Open,
-        Self::Delete,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// Its name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Data => "data",
-            Self::Commit => "commit",
-            Self::Map => "map",
-            Self::Compaction => "compaction",
-            Self::Read => "read",
-            Self::Readahead => "readahead",
-            Self::Open => "open",
-            Self::Delete => "delete",
-        }
+        self.into()
     }
 }
 
@@ -193,7 +177,7 @@ impl Stats {
             ];
             values.map(|(what, value)| (format!("store_{}_{what}", cause.name()), value))
         };
-        Cause::ALL.into_iter().flat_map(of).chain(self.local.report()).collect()
+        Cause::ALL.iter().copied().flat_map(of).chain(self.local.report()).collect()
     }
 
     /// The sum over all causes.

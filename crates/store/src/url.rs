@@ -4,6 +4,7 @@ use crate::endpoint::Endpoint;
 use crate::profile::Profile;
 use crate::transport::Connector;
 use crate::{Result, StoreError};
+use derive_more::Display;
 use object_store::ObjectStore;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, AwsCredential};
 use object_store::local::LocalFileSystem;
@@ -12,9 +13,10 @@ use object_store::{ClientOptions, RetryConfig};
 use std::sync::Arc;
 
 /// Where a volume is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Display, PartialEq, Eq)]
 pub enum Url {
     /// `s3://BUCKET/PREFIX`
+    #[display("s3://{bucket}/{prefix}")]
     S3 {
         /// Bucket.
         bucket: String,
@@ -22,6 +24,7 @@ pub enum Url {
         prefix: String,
     },
     /// `file:///DIR`
+    #[display("file://{_0}")]
     Directory(String),
 }
 
@@ -136,15 +139,6 @@ impl Url {
             return Err(self.error("AWS_REGION is no name of a region: it has letters, digits and '-'"));
         }
         Ok(builder.with_region(region))
-    }
-}
-
-impl std::fmt::Display for Url {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::S3 { bucket, prefix } => write!(f, "s3://{bucket}/{prefix}"),
-            Self::Directory(dir) => write!(f, "file://{dir}"),
-        }
     }
 }
 

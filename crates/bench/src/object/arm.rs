@@ -131,7 +131,7 @@ impl Rig {
     }
 
     fn counts(&self) -> Vec<(Cause, Count)> {
-        Cause::ALL.into_iter().map(|cause| (cause, self.device.stats().count(cause))).collect()
+        Cause::ALL.iter().map(|&cause| (cause, self.device.stats().count(cause))).collect()
     }
 }
 

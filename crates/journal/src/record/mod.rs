@@ -12,14 +12,13 @@ mod tests;
 mod time;
 
 use segno_format::{BlockAddr, Ino};
+pub use time::Time;
 
 /// Checksum of a data block for [`Map::crcs`].
 #[must_use]
 pub fn data_crc(block: &segno_format::Block) -> u32 {
     segno_format::crc(u32::MAX, &block.0)
 }
-
-pub use time::Time;
 
 /// A name as stored in directories: 1 to 255 bytes, encrypted if the directory is.
 pub type Name = Box<[u8]>;
