@@ -1,9 +1,11 @@
 //! Addresses and sizes of the areas, and the arithmetic between them.
-use crate::nat::RawNatEntry;
-use crate::sit::RawSitEntry;
 use crate::summary::SummaryLayout;
 use crate::{BLOCK_SIZE, BLOCKS_PER_SEG, BlockAddr, Nid, SegNo};
 
+/// Bytes of a NAT entry.
+pub(crate) const NAT_ENTRY_BYTES: u32 = 9;
+/// Bytes of a SIT entry.
+pub(crate) const SIT_ENTRY_BYTES: u32 = 74;
 /// NAT entries in a block of 4096 bytes.
 pub const NAT_PER_BLOCK: u32 = 455;
 /// SIT entries in a block of 4096 bytes.
@@ -68,13 +70,13 @@ impl Geometry {
     /// NAT entries in a block.
     #[must_use]
     pub fn nat_per_block(&self) -> u32 {
-        (self.block_size / size_of::<RawNatEntry>() as u32).max(1)
+        (self.block_size / NAT_ENTRY_BYTES).max(1)
     }
 
     /// SIT entries in a block.
     #[must_use]
     pub fn sit_per_block(&self) -> u32 {
-        (self.block_size / size_of::<RawSitEntry>() as u32).max(1)
+        (self.block_size / SIT_ENTRY_BYTES).max(1)
     }
 
     /// Where the parts of a summary are.

@@ -1,5 +1,5 @@
 //! NAT: where each node block lives.
-use crate::geometry::NAT_PER_BLOCK;
+use crate::geometry::{NAT_ENTRY_BYTES, NAT_PER_BLOCK};
 use crate::{BlockAddr, Ino, Nid};
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -20,7 +20,7 @@ pub struct RawNatEntry {
     /// Where the node is; 0 if the nid is free.
     pub block_addr: U32,
 }
-const _: () = assert!(size_of::<RawNatEntry>() == 9);
+const _: () = assert!(size_of::<RawNatEntry>() == NAT_ENTRY_BYTES as usize);
 
 impl RawNatEntry {
     /// An entry from its parts.

@@ -1,4 +1,5 @@
 //! SIT: which blocks of a segment are valid, what kind it is, how old.
+use crate::geometry::SIT_ENTRY_BYTES;
 use crate::summary::SummaryType;
 use crate::{Corrupt, SegNo, Structure, bits};
 use zerocopy::little_endian::{U16, U32, U64};
@@ -65,7 +66,7 @@ pub struct RawSitEntry {
     /// Mean time of modification, in seconds of `elapsed_time`.
     pub mtime: U64,
 }
-const _: () = assert!(size_of::<RawSitEntry>() == 74);
+const _: () = assert!(size_of::<RawSitEntry>() == SIT_ENTRY_BYTES as usize);
 
 impl RawSitEntry {
     /// An entry from its parts.

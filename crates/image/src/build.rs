@@ -3,6 +3,7 @@ use crate::options::BuildOptions;
 use crate::progress::Progress;
 use crate::source::OpenSource;
 use crate::tree::{Choice, Index, Inode, Kind, Names, ROOT, Tree};
+use crate::write::Report;
 use crate::{Error, Result, identity, meta, order, sparse, write};
 use segno_codec::casefold;
 use segno_engine::Time;
@@ -13,27 +14,6 @@ use segno_mkfs::MkfsOptions;
 use std::collections::HashSet;
 use std::fs::File;
 use std::path::Path;
-
-/// What was built.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
-    /// Size of the image in bytes. A sparse image is the size of what it stands for.
-    pub image_bytes: u64,
-    /// Space that is left for files, in bytes.
-    pub free_bytes: u64,
-    /// Inodes in the image, with the root.
-    pub files: u64,
-    /// Sizes of all files, each counted once.
-    pub content_bytes: u64,
-    /// Files with compressed clusters.
-    pub compressed_files: u64,
-    /// Space that compression saves, in bytes. It is free only where it is released.
-    pub saved_bytes: u64,
-    /// The volume's id.
-    pub uuid: [u8; 16],
-    /// What the caller should know; nothing is missing in the image.
-    pub notes: Vec<String>,
-}
 
 /// Builds an image in the regular file `image`, which exists and is overwritten, of a source that was opened with the same options.
 /// After an error the file holds nothing of use. Nothing is opened but `image`, a file without a name in its directory, the directory

@@ -28,7 +28,7 @@ mod sparse;
 mod tree;
 mod write;
 
-pub use build::{Report, build};
+pub use build::build;
 pub use error::{Error, Result};
 pub use extract::{ExtractOptions, Extracted, Target, extract};
 pub use new_file::NewFile;
@@ -36,3 +36,4 @@ pub use options::{BuildOptions, Compression, Exclude, Headroom, Metadata, Owner,
 pub use progress::Progress;
 pub use segno_host::{LeftOut, Preserve};
 pub use source::{OpenImage, OpenSource, Source};
+pub use write::Report;

@@ -144,7 +144,13 @@ pub(crate) fn sit(
         sit_entry(seg, &old, claims, logs)
     };
     let place = |b, copy| geo.sit_addr(b, copy);
-    flips(original, geo.sit_blocks(), |b| pack.sit_copy(b), place, |b| sit_block(Block::zeroed(), geo, b, entry))
+    flips(
+        original,
+        geo.sit_blocks(),
+        |b| pack.sit_copy(b),
+        place,
+        |b| sit_block(Block::zeroed(), geo, b, entry),
+    )
 }
 
 fn sit_entry(seg: SegNo, old: &RawSitEntry, claims: &Claims, logs: &Logs) -> RawSitEntry {

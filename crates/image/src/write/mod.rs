@@ -20,6 +20,7 @@ mod tables;
 mod volume;
 mod xattr;
 
+pub use volume::Report;
 pub(crate) use volume::write;
 
 /// Blocks and segments in types that arithmetic needs.

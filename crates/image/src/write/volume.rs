@@ -8,7 +8,6 @@ use super::progress::Progress;
 use super::size::{Demand, given, smallest};
 use super::tables::{Tables, Writer};
 use super::{BLOCK, SEGMENT_BLOCKS};
-use crate::build::Report;
 use crate::options::{BuildOptions, Headroom, Size};
 use crate::progress::Progress as Shown;
 use crate::tree::{Index, Kind, Tree};
@@ -20,6 +19,27 @@ use segno_mkfs::{Counts, Layout, MkfsOptions, plan, quota_inos, superblock};
 use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
+
+/// What was built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Size of the image in bytes. A sparse image is the size of what it stands for.
+    pub image_bytes: u64,
+    /// Space that is left for files, in bytes.
+    pub free_bytes: u64,
+    /// Inodes in the image, with the root.
+    pub files: u64,
+    /// Sizes of all files, each counted once.
+    pub content_bytes: u64,
+    /// Files with compressed clusters.
+    pub compressed_files: u64,
+    /// Space that compression saves, in bytes. It is free only where it is released.
+    pub saved_bytes: u64,
+    /// The volume's id.
+    pub uuid: [u8; 16],
+    /// What the caller should know; nothing is missing in the image.
+    pub notes: Vec<String>,
+}
 
 /// Writes the tree to a file, whose content is lost. `order` lists the regular files whose data comes first. Returns what was
 /// written, and the blocks that a reader may use; others have no content.
