@@ -125,7 +125,7 @@ fn content_class(block: &Block) -> &'static str {
     } else if segno_format::checkpoint::RawCheckpoint::verify(block, 0).is_ok() {
         "checkpoint"
     } else if footer.nid.get() > 2
-        && footer.check(segno_format::Nid(footer.nid.get()), segno_format::Nid(footer.ino.get())).is_ok()
+        && footer.check(segno_format::Nid(footer.nid.get()), segno_format::Ino(footer.ino.get())).is_ok()
         && segno_format::node::kind_of_offset(footer.node_offset()).is_some()
     {
         "node"

@@ -3,7 +3,7 @@ use crate::fields;
 use crate::{DumpError, Image};
 use segno_format::inode::{Inline, RawInode};
 use segno_format::node::{NodeKind, RawNode, kind_of_offset};
-use segno_format::{Block, BlockAddr, Nid};
+use segno_format::{Block, BlockAddr, Ino, Nid};
 use segno_layout::NatState;
 use segno_rescue::file::{File, Opened, choose_live};
 use segno_rescue::scan::Candidate;
@@ -56,7 +56,7 @@ impl Image<'_> {
         let mut map = Map::new();
         map.insert("blkaddr".into(), json!(at.0));
         map.insert("footer".into(), Value::Object(fields::footer(&node.footer)));
-        if let Err(e) = node.footer.check(Nid(node.footer.nid.get()), Nid(node.footer.ino.get())) {
+        if let Err(e) = node.footer.check(Nid(node.footer.nid.get()), Ino(node.footer.ino.get())) {
             map.insert("error".into(), fields::error(&e));
         }
         match kind_of_offset(node.footer.node_offset()) {

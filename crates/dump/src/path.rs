@@ -1,7 +1,7 @@
 //! Paths, by the names in directories.
 use crate::select::FileName;
 use crate::{DumpError, Image};
-use segno_format::{Nid, text};
+use segno_format::{Ino, text};
 use segno_rescue::dir;
 use std::collections::HashSet;
 
@@ -15,7 +15,7 @@ impl Image<'_> {
             FileName::Ino(ino) => return Ok(*ino),
             FileName::Path(path) => path,
         };
-        let mut at = Nid::ROOT.0;
+        let mut at = Ino::ROOT.0;
         let shown = text::name(path);
         for part in path.split(|&b| b == b'/').filter(|p| !p.is_empty() && *p != b".") {
             let dir = self.directory(at, &format!("{shown}: "))?;
@@ -36,7 +36,7 @@ impl Image<'_> {
     /// The path that inodes store, from the root down; `None` where one cannot be read.
     pub(crate) fn path_of(&self, ino: u32) -> Option<Vec<u8>> {
         let (mut at, mut parts) = (ino, Vec::new());
-        while at != Nid::ROOT.0 && parts.len() < DEPTH {
+        while at != Ino::ROOT.0 && parts.len() < DEPTH {
             let file = self.file(at).ok()?;
             parts.push(file.raw().name().to_vec());
             at = file.raw().i_pino.get();

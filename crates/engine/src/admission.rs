@@ -108,7 +108,7 @@ impl Admission {
                 .inodes
                 .evict(max, urgent)
                 .into_iter()
-                .for_each(|ino| self.writeback.files.nodes.cache.evict_one(ino));
+                .for_each(|ino| self.writeback.files.nodes.cache.evict_one(ino.nid()));
         }
     }
 }

@@ -41,11 +41,32 @@ impl fmt::Display for BlockAddr {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nid(pub u32);
 
-/// An inode number is the nid of the inode's own node block.
-pub type Ino = Nid;
-
 impl Nid {
     /// No node.
+    pub const NONE: Self = Self(0);
+    /// The smallest nid that can have a node: that of the root directory.
+    pub const ROOT: Self = Self(3);
+
+    /// The inode whose own node has this nid.
+    /// Only for the nid of an inode: its footer or NAT entry names it as its own owner, it was allocated for a new inode, or it is virtual.
+    #[must_use]
+    pub fn as_ino(self) -> Ino {
+        Ino(self.0)
+    }
+}
+
+impl fmt::Display for Nid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Inode number: names a file, a directory or another inode, and owns nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ino(pub u32);
+
+impl Ino {
+    /// No inode.
     pub const NONE: Self = Self(0);
     /// The virtual inode that owns node blocks.
     pub const NODE: Self = Self(1);
@@ -53,9 +74,21 @@ impl Nid {
     pub const META: Self = Self(2);
     /// The root directory.
     pub const ROOT: Self = Self(3);
+
+    /// The nid of the inode's own node, which is the same number.
+    #[must_use]
+    pub fn nid(self) -> Nid {
+        Nid(self.0)
+    }
 }
 
-impl fmt::Display for Nid {
+impl From<Ino> for Nid {
+    fn from(ino: Ino) -> Self {
+        ino.nid()
+    }
+}
+
+impl fmt::Display for Ino {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }

@@ -1,7 +1,7 @@
 //! Directory entries: dentry blocks and inline directories share one shape with different sizes.
 use crate::bits::lsb;
 use crate::inode::InodeLayout;
-use crate::{BLOCK_SIZE, Corrupt, Ino, NAME_MAX, Nid, Structure};
+use crate::{BLOCK_SIZE, Corrupt, Ino, NAME_MAX, Structure};
 use core::ops::Range;
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -272,7 +272,7 @@ impl DentryShape {
         let Some(name) = area.get(start..start + len) else {
             return bad("name runs past the area", self.size as u64);
         };
-        Ok(Some(Entry { slot, hash: d.hash.get(), ino: Nid(d.ino.get()), name, file_type: d.file_type }))
+        Ok(Some(Entry { slot, hash: d.hash.get(), ino: Ino(d.ino.get()), name, file_type: d.file_type }))
     }
 
     fn raw(&self, area: &[u8], slot: u32, at: u64) -> Result<RawDentry, Corrupt> {
@@ -499,9 +499,9 @@ mod tests {
         let mut area = vec![0; BLOCK_SIZE];
         let s = DentryShape::BLOCK;
         let slot = s.find_room(&area, 2).unwrap();
-        s.insert(&mut area, slot, 7, Nid(9), b"README.md", FileType::Regular);
+        s.insert(&mut area, slot, 7, Ino(9), b"README.md", FileType::Regular);
         let e = s.next(&area, 0, 0).unwrap().unwrap();
-        assert_eq!((e.slot, e.hash, e.ino, e.name), (0, 7, Nid(9), &b"README.md"[..]));
+        assert_eq!((e.slot, e.hash, e.ino, e.name), (0, 7, Ino(9), &b"README.md"[..]));
         assert_eq!(s.next_with_hash(&area, 7, 0, 0).unwrap(), Some(e));
         assert_eq!(s.next_with_hash(&area, 7, 1, 0).unwrap(), None);
         assert_eq!(s.next_with_hash(&area, 8, 0, 0).unwrap(), None);
@@ -516,8 +516,8 @@ mod tests {
     fn what_lies_in_the_slots_of_another_name_is_not_found() {
         let s = DentryShape::BLOCK;
         let mut area = vec![0; BLOCK_SIZE];
-        s.insert(&mut area, 3, 7, Nid(9), &[b'n'; 99], FileType::Regular);
-        s.insert(&mut area, 16, 9, Nid(5), b"next", FileType::Regular);
+        s.insert(&mut area, 3, 7, Ino(9), &[b'n'; 99], FileType::Regular);
+        s.insert(&mut area, 16, 9, Ino(5), b"next", FileType::Regular);
         let with = |name_len: u16| {
             let mut area = area.clone();
             let inner =

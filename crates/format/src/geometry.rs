@@ -152,7 +152,8 @@ impl Geometry {
 
     /// Whether a nid may belong to a stored node.
     #[must_use]
-    pub fn nid_ok(&self, n: Nid) -> bool {
+    pub fn nid_ok(&self, n: impl Into<Nid>) -> bool {
+        let n = n.into();
         n.0 >= Nid::ROOT.0 && n.0 < self.max_nid()
     }
 

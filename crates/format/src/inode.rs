@@ -1,6 +1,6 @@
 //! The inode block: fixed part, extra attributes, slots, inline areas.
 use crate::node::RawNodeFooter;
-use crate::{ADDRS_PER_BLOCK, BLOCK_SIZE, Block, BlockAddr, Corrupt, Features, Nid, Structure, crc};
+use crate::{ADDRS_PER_BLOCK, BLOCK_SIZE, Block, BlockAddr, Corrupt, Features, Ino, Nid, Structure, crc};
 use bitflags::bitflags;
 use core::ops::Range;
 use zerocopy::little_endian::{U16, U32, U64};
@@ -294,7 +294,7 @@ impl RawInode {
         self.i_name.get(..self.i_namelen.get() as usize).unwrap_or_default()
     }
     /// Stores parent and name for recovery; a longer name is cut (callers have checked it).
-    pub fn set_name(&mut self, parent: Nid, name: &[u8]) {
+    pub fn set_name(&mut self, parent: Ino, name: &[u8]) {
         let n = name.len().min(self.i_name.len());
         self.i_name = [0; 255];
         if let (Some(dst), Some(src)) = (self.i_name.get_mut(..n), name.get(..n)) {

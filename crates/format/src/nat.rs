@@ -31,12 +31,13 @@ impl RawNatEntry {
     /// The entry of a nid that has no node: zeros, but for the two virtual inodes, which are in use with an address that no node can have.
     #[must_use]
     pub fn without_node(nid: Nid) -> Self {
-        if nid == Nid::NODE || nid == Nid::META { Self::new(0, nid, BlockAddr(1)) } else { Self::default() }
+        let ino = nid.as_ino();
+        if ino == Ino::NODE || ino == Ino::META { Self::new(0, ino, BlockAddr(1)) } else { Self::default() }
     }
     /// Owner of the node.
     #[must_use]
     pub fn owner(&self) -> Ino {
-        Nid(self.ino.get())
+        Ino(self.ino.get())
     }
     /// Place of the node.
     #[must_use]

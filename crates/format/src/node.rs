@@ -1,5 +1,5 @@
 //! Node blocks: the footer, and the arithmetic of the index tree.
-use crate::{ADDRS_PER_BLOCK, BlockAddr, Corrupt, Nid, Structure};
+use crate::{ADDRS_PER_BLOCK, BlockAddr, Corrupt, Ino, Nid, Structure};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -33,7 +33,7 @@ const _: () = assert!(size_of::<RawNodeFooter>() == 24);
 impl RawNodeFooter {
     /// The footer of a fresh node. `cold` is set for everything that is not a directory's.
     #[must_use]
-    pub fn new(nid: Nid, ino: Nid, node_offset: u32, cold: bool) -> Self {
+    pub fn new(nid: Nid, ino: Ino, node_offset: u32, cold: bool) -> Self {
         Self {
             nid: U32::new(nid.0),
             ino: U32::new(ino.0),
@@ -68,7 +68,7 @@ impl RawNodeFooter {
         self.flag = U32::new(keep | if fsync { FSYNC } else { 0 } | if dent { DENT } else { 0 });
     }
     /// Checks that this is the node that was asked for.
-    pub fn check(&self, nid: Nid, ino: Nid) -> Result<(), Corrupt> {
+    pub fn check(&self, nid: Nid, ino: Ino) -> Result<(), Corrupt> {
         let bad = |why, found: u32, expected: u32| {
             Err(Corrupt::nid(Structure::NodeFooter, nid.0, why, found.into(), expected.into()))
         };
@@ -78,7 +78,7 @@ impl RawNodeFooter {
         if self.ino.get() != ino.0 {
             return bad("owner in the footer", self.ino.get(), ino.0);
         }
-        if (nid == ino) != (self.node_offset() == 0) {
+        if (nid == ino.nid()) != (self.node_offset() == 0) {
             return bad("node offset of an inode is 0 and of no other node", self.node_offset(), 0);
         }
         Ok(())

@@ -1,5 +1,5 @@
 //! Orphan blocks: inodes without a name that a crash must not leak.
-use crate::{Corrupt, Nid, Structure};
+use crate::{Corrupt, Ino, Structure};
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -34,7 +34,7 @@ pub struct RawOrphanFooter {
 }
 
 /// The inode numbers listed in an orphan block of any size; `at` is the block's address, for the error.
-pub fn orphans(block: &[u8], at: u64) -> Result<impl Iterator<Item = Nid> + '_, Corrupt> {
+pub fn orphans(block: &[u8], at: u64) -> Result<impl Iterator<Item = Ino> + '_, Corrupt> {
     let (room, n) = match RawOrphanFooter::ref_from_suffix(block) {
         Ok((inos, footer)) => (<[U32]>::ref_from_bytes(inos).unwrap_or_default(), footer.entry_count.get()),
         Err(_) => (&[][..], 0),
@@ -42,5 +42,5 @@ pub fn orphans(block: &[u8], at: u64) -> Result<impl Iterator<Item = Nid> + '_, 
     let listed = room.get(..n as usize).ok_or_else(|| {
         Corrupt::block(Structure::OrphanBlock, at, "entry count", n.into(), room.len() as u64)
     })?;
-    Ok(listed.iter().map(|i| Nid(i.get())))
+    Ok(listed.iter().map(|i| Ino(i.get())))
 }

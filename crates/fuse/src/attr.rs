@@ -2,7 +2,7 @@
 use crate::wire::{AttrOut, EntryOut, ROOT, Statx, StatxOut, SxTime};
 use rustix::io::Errno;
 use segno_engine::{Attr, Error, Time};
-use segno_format::{Ino, Nid};
+use segno_format::Ino;
 
 /// How a client learns of changes that its own requests do not make known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,16 +31,16 @@ const STATX_MASK: u32 = 0xfff;
 /// The inode number of a FUSE node. The root is node 1 in FUSE; on the volume, 1 is reserved for another inode.
 pub(crate) fn ino_of(node: u64) -> Ino {
     match u32::try_from(node) {
-        Ok(1) => Nid::ROOT,
-        Ok(n) if Nid(n) != Nid::ROOT => Nid(n),
+        Ok(1) => Ino::ROOT,
+        Ok(n) if Ino(n) != Ino::ROOT => Ino(n),
         // File handles may hold any number. This inode does not exist, so the engine returns ENOENT.
-        Ok(_) | Err(_) => Nid::NONE,
+        Ok(_) | Err(_) => Ino::NONE,
     }
 }
 
 /// The FUSE node of an inode number.
 pub(crate) fn node_of(ino: Ino) -> u64 {
-    if ino == Nid::ROOT { ROOT } else { ino.0.into() }
+    if ino == Ino::ROOT { ROOT } else { ino.0.into() }
 }
 
 fn wire_attr(a: &Attr) -> crate::wire::Attr {
@@ -74,7 +74,7 @@ pub(crate) fn entry_out(a: &Attr, entry_valid: u64, caching: AttrCaching) -> Ent
     EntryOut {
         nodeid: node_of(a.ino),
         // The kernel expects 0 for the root.
-        generation: if a.ino == Nid::ROOT { 0 } else { a.generation.into() },
+        generation: if a.ino == Ino::ROOT { 0 } else { a.generation.into() },
         entry_valid,
         attr_valid: caching.valid(a),
         attr: wire_attr(a),
@@ -138,8 +138,8 @@ mod tests {
             let raw = (minor & 0xff) | major << 8 | (minor & !0xff) << 12;
             assert_eq!(rdev_of(raw), (major, minor));
         }
-        assert_eq!((ino_of(1), node_of(Nid::ROOT)), (Nid::ROOT, 1));
-        assert_eq!((ino_of(77), ino_of(1 << 40)), (Nid(77), Nid::NONE));
-        assert_eq!(ino_of(Nid::ROOT.0.into()), Nid::NONE);
+        assert_eq!((ino_of(1), node_of(Ino::ROOT)), (Ino::ROOT, 1));
+        assert_eq!((ino_of(77), ino_of(1 << 40)), (Ino(77), Ino::NONE));
+        assert_eq!(ino_of(Ino::ROOT.0.into()), Ino::NONE);
     }
 }

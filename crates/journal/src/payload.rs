@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::group::{Accepted, Group, Section};
 use crate::record::Record;
 use crate::ring::Loaded;
-use segno_format::{Ino, Nid};
+use segno_format::Ino;
 
 /// A group whose checksums are right.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl Payload {
     }
 
     fn take<'a>(&'a self, bytes: &mut Bytes<'a>) -> std::result::Result<Part<'a>, &'static str> {
-        let (ino, len, erel) = (Nid(bytes.u32()?), bytes.u32()?, bytes.u32()?);
+        let (ino, len, erel) = (Ino(bytes.u32()?), bytes.u32()?, bytes.u32()?);
         let body = bytes.take(len as usize)?;
         let epoch = self.which.epoch.checked_add(erel.into()).ok_or("epoch of a section")?;
         Ok(Part { ino, epoch, which: &self.which, body })

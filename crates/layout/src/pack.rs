@@ -13,7 +13,7 @@ use segno_format::pack::{PackHead, in_force};
 use segno_format::sit::LogType;
 use segno_format::summary::SummaryLayout;
 use segno_format::superblock::Superblock;
-use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, BlockAddr, Corrupt, Geometry, Nid, Structure};
+use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, BlockAddr, Corrupt, Geometry, Ino, Structure};
 use zerocopy::IntoBytes;
 
 /// A pack whose two ends are valid and agree.
@@ -254,7 +254,7 @@ impl Pack {
     }
 
     /// Inodes without a name that were open, block by block: what is wrong with a block does not hide the others.
-    pub fn orphans(&self) -> impl Iterator<Item = Result<Vec<Nid>, Corrupt>> + '_ {
+    pub fn orphans(&self) -> impl Iterator<Item = Result<Vec<Ino>, Corrupt>> + '_ {
         let present = self.flags().contains(CpFlags::ORPHAN_PRESENT);
         let first = 1 + self.payload as usize;
         let end = (self.cp().cp_pack_start_sum.get() as usize).min(self.len());

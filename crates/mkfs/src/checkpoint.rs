@@ -8,7 +8,7 @@ use segno_format::checkpoint::{
 use segno_format::nat::{RawNatEntry, RawNatJournalEntry};
 use segno_format::sit::{LogType, RawSitEntry, RawSitJournalEntry, SIT_MAP_BYTES};
 use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
-use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Features, Geometry, SegNo};
+use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Features, Geometry, Ino, SegNo};
 use segno_layout::{Contents, Encoded, Unencodable, nat_bits};
 use std::slice;
 use zerocopy::little_endian::{U32, U64};
@@ -183,8 +183,9 @@ impl Content {
 
     fn nat_journal(&self, layout: &Layout) -> Vec<RawNatJournalEntry> {
         let start = layout.curseg_start(LogType::HotNode);
-        let entry = |nid, i| RawNatJournalEntry::new(nid, RawNatEntry::new(0, nid, start.offset(i)));
-        self.nodes.iter().zip(0..).map(|((nid, _), i)| entry(*nid, i)).collect()
+        let entry =
+            |ino: Ino, i| RawNatJournalEntry::new(ino.nid(), RawNatEntry::new(0, ino, start.offset(i)));
+        self.nodes.iter().zip(0..).map(|((ino, _), i)| entry(*ino, i)).collect()
     }
 
     /// An entry for each log, so that the empty ones have their type too.
@@ -208,8 +209,8 @@ impl Content {
 
     fn node_summary(&self) -> RawSummaryBlock {
         let mut summary = EMPTY_NODES;
-        for (dst, (nid, _)) in summary.entries.iter_mut().zip(&self.nodes) {
-            *dst = RawSummary::node(*nid);
+        for (dst, (ino, _)) in summary.entries.iter_mut().zip(&self.nodes) {
+            *dst = RawSummary::node(ino.nid());
         }
         summary
     }

@@ -6,7 +6,7 @@ use segno_format::node::RawNodeFooter;
 use segno_format::quota::QuotaEntry;
 use segno_format::sit::LogType;
 use segno_format::summary::RawSummary;
-use segno_format::{BLOCK_SIZE, Block, BlockAddr, Features, Nid, crc, name_hash};
+use segno_format::{BLOCK_SIZE, Block, BlockAddr, Features, Ino, Nid, crc, name_hash};
 use zerocopy::FromZeros;
 use zerocopy::little_endian::{U16, U32, U64};
 
@@ -14,18 +14,18 @@ const MODE_ROOT: u16 = 0o040_755;
 const MODE_LOST_FOUND: u16 = 0o040_700;
 const MODE_QUOTA: u16 = 0o100_600;
 /// Where inode numbers start that are free to choose.
-const FIRST_NID: u32 = Nid::ROOT.0 + 1;
+const FIRST_INO: u32 = Ino::ROOT.0 + 1;
 /// What a node written before the first checkpoint carries.
 const CP_VER: u64 = 1;
 
 /// All node and data blocks of a fresh volume, in the order of their addresses.
 pub(crate) struct Content {
-    /// The hot node log: nid and block.
-    pub nodes: Vec<(Nid, Block)>,
+    /// The hot node log, which has only inodes: number and block.
+    pub nodes: Vec<(Ino, Block)>,
     /// The hot data log: owner and block.
     pub data: Vec<(RawSummary, Block)>,
     /// User, group and project quota files.
-    pub quota_inos: [Option<Nid>; 3],
+    pub quota_inos: [Option<Ino>; 3],
 }
 
 /// What the inodes differ in.
@@ -53,7 +53,7 @@ impl Content {
         let quota_inos = quota_inos(opts.all_features());
         let lost_found = opts.has(Features::LOST_FOUND).then(|| {
             let quota_files = quota_inos.iter().flatten().count() as u32;
-            Nid(FIRST_NID + quota_files)
+            Ino(FIRST_INO + quota_files)
         });
         let mut builder = Builder {
             features: opts.all_features(),
@@ -81,17 +81,17 @@ impl Content {
 
 /// Inodes of the quota files of users, groups and projects, if the features ask for them. They follow the root directory.
 #[must_use]
-pub fn quota_inos(features: Features) -> [Option<Nid>; 3] {
+pub fn quota_inos(features: Features) -> [Option<Ino>; 3] {
     if !features.contains(Features::QUOTA_INO) {
         return [None; 3];
     }
-    let project = features.contains(Features::PRJQUOTA).then_some(Nid(FIRST_NID + 2));
-    [Some(Nid(FIRST_NID)), Some(Nid(FIRST_NID + 1)), project]
+    let project = features.contains(Features::PRJQUOTA).then_some(Ino(FIRST_INO + 2));
+    [Some(Ino(FIRST_INO)), Some(Ino(FIRST_INO + 1)), project]
 }
 
 impl Builder<'_> {
-    fn add_root(&mut self, lost_found: Option<Nid>) {
-        let mut dentries = dot_entries(Nid::ROOT, Nid::ROOT);
+    fn add_root(&mut self, lost_found: Option<Ino>) {
+        let mut dentries = dot_entries(Ino::ROOT, Ino::ROOT);
         if let Some(ino) = lost_found {
             DentryShape::BLOCK.insert(
                 &mut dentries.0,
@@ -103,19 +103,19 @@ impl Builder<'_> {
             );
         }
         let links = 2 + u32::from(lost_found.is_some());
-        self.add(Nid::ROOT, &NewInode { links, ..directory(MODE_ROOT) }, &[dentries]);
+        self.add(Ino::ROOT, &NewInode { links, ..directory(MODE_ROOT) }, &[dentries]);
     }
 
-    fn add_lost_found(&mut self, ino: Nid) {
+    fn add_lost_found(&mut self, ino: Ino) {
         let inode = NewInode { name: LOST_FOUND, ..directory(MODE_LOST_FOUND) };
-        self.add(ino, &inode, &[dot_entries(ino, Nid::ROOT)]);
+        self.add(ino, &inode, &[dot_entries(ino, Ino::ROOT)]);
     }
 
     fn add_quota_files(&mut self, used: QuotaEntry) {
         // Project 0 owns everything that no project was given.
         let ids = [self.owner.0, self.owner.1, 0];
-        for (kind, (nid, id)) in self.content.quota_inos.into_iter().zip(ids).enumerate() {
-            let Some(nid) = nid else { continue };
+        for (kind, (ino, id)) in self.content.quota_inos.into_iter().zip(ids).enumerate() {
+            let Some(ino) = ino else { continue };
             let bytes = quota::file(kind, id, used);
             let inode = NewInode {
                 mode: MODE_QUOTA,
@@ -130,22 +130,22 @@ impl Builder<'_> {
                 block.0.iter_mut().zip(part).for_each(|(to, from)| *to = *from);
                 block
             });
-            self.add(nid, &inode, &blocks.collect::<Vec<_>>());
+            self.add(ino, &inode, &blocks.collect::<Vec<_>>());
         }
     }
 
     /// Appends an inode to the hot node log and its blocks to the hot data log.
-    fn add(&mut self, nid: Nid, new: &NewInode, blocks: &[Block]) {
+    fn add(&mut self, ino: Ino, new: &NewInode, blocks: &[Block]) {
         let at = self.layout.curseg_start(LogType::HotNode).offset(self.content.nodes.len() as u32);
         let first = self.layout.curseg_start(LogType::HotData).offset(self.content.data.len() as u32);
         let addrs: Vec<BlockAddr> = (0..blocks.len() as u32).map(|i| first.offset(i)).collect();
-        let block = self.inode_block(nid, at, new, &addrs);
-        self.content.nodes.push((nid, block));
-        let owned = (0u16..).zip(blocks).map(|(slot, b)| (RawSummary::data(nid, 0, slot), b.clone()));
+        let block = self.inode_block(ino, at, new, &addrs);
+        self.content.nodes.push((ino, block));
+        let owned = (0u16..).zip(blocks).map(|(slot, b)| (RawSummary::data(ino.nid(), 0, slot), b.clone()));
         self.content.data.extend(owned);
     }
 
-    fn inode_block(&self, nid: Nid, at: BlockAddr, new: &NewInode, addrs: &[BlockAddr]) -> Block {
+    fn inode_block(&self, ino: Ino, at: BlockAddr, new: &NewInode, addrs: &[BlockAddr]) -> Block {
         let mut block = Block::zeroed();
         let inode = block.view_mut::<RawInode>();
         inode.i_mode = U16::new(new.mode);
@@ -157,13 +157,13 @@ impl Builder<'_> {
         inode.i_flags = U32::new(new.flags.bits());
         inode.i_current_depth = U32::new(new.depth);
         if !new.name.is_empty() {
-            inode.set_name(Nid::ROOT, new.name);
+            inode.set_name(Ino::ROOT, new.name);
         }
         let extra_words = self.put_extra(inode);
         for (i, addr) in addrs.iter().enumerate() {
             put_slot(inode, extra_words + i, *addr);
         }
-        inode.footer = RawNodeFooter::new(nid, nid, 0, false);
+        inode.footer = RawNodeFooter::new(ino.nid(), ino, 0, false);
         inode.footer.cp_ver = U64::new(CP_VER);
         inode.footer.next_blkaddr = U32::new(at.offset(1).0);
         seal_checksum(&mut block, self.features, self.checksum_seed);
@@ -197,7 +197,7 @@ fn directory(mode: u16) -> NewInode {
     NewInode { mode, links: 2, size: BLOCK_SIZE as u64, flags: InodeFlags::empty(), depth: 1, name: b"" }
 }
 
-fn dot_entries(this: Nid, parent: Nid) -> Block {
+fn dot_entries(this: Ino, parent: Ino) -> Block {
     let mut block = Block::zeroed();
     DentryShape::BLOCK.insert_dots(&mut block.0, this, parent);
     block

@@ -2,7 +2,7 @@
 use crate::layout::CKPT_SEGMENTS;
 use crate::{Layout, MkfsError, MkfsOptions};
 use segno_format::superblock::{RawDevice, RawSuperblock, SB_CRC_OFFSET, Superblock};
-use segno_format::{F2FS_MAGIC, Features, Geometry, Nid};
+use segno_format::{F2FS_MAGIC, Features, Geometry, Ino};
 use zerocopy::FromZeros;
 use zerocopy::little_endian::{U16, U32, U64};
 
@@ -20,14 +20,14 @@ pub fn superblock(
     opts: &MkfsOptions,
     uuid: [u8; 16],
     paths: &[&str],
-    quota_inos: [Option<Nid>; 3],
+    quota_inos: [Option<Ino>; 3],
 ) -> Result<Superblock, MkfsError> {
     let mut sb = RawSuperblock::new_zeroed();
     put_identity(&mut sb, opts, uuid);
     put_geometry(&mut sb, &layout.geo);
     put_extensions(&mut sb, opts);
     put_devices(&mut sb, layout, paths)?;
-    sb.qf_ino = quota_inos.map(|nid| U32::new(nid.map_or(0, |n| n.0)));
+    sb.qf_ino = quota_inos.map(|ino| U32::new(ino.map_or(0, |n| n.0)));
     sb.seal();
     Ok(sb.parse(0)?)
 }
@@ -55,7 +55,7 @@ fn put_identity(sb: &mut RawSuperblock, opts: &MkfsOptions, uuid: [u8; 16]) {
         sb.s_encoding = U16::new(ENCODING_UTF8_12_1);
         sb.s_encoding_flags = U16::new(opts.casefold.bits());
     }
-    [sb.root_ino, sb.node_ino, sb.meta_ino] = [Nid::ROOT, Nid::NODE, Nid::META].map(|n| U32::new(n.0));
+    [sb.root_ino, sb.node_ino, sb.meta_ino] = [Ino::ROOT, Ino::NODE, Ino::META].map(|n| U32::new(n.0));
 }
 
 /// What the superblock's text fields say about who formatted.

@@ -4,7 +4,7 @@ use crate::names::{Dir, Name, level_of, usual_level};
 use crate::state::State;
 use segno_format::dentry::{DentryShape, FileType, MAX_DEPTH, bucket_blocks, bucket_start, slots_for};
 use segno_format::inode::{Inline, RawInode};
-use segno_format::{Block, BlockAddr, Nid};
+use segno_format::{Block, BlockAddr, Ino};
 use std::collections::BTreeMap;
 
 /// Writes a directory whose parent is given.
@@ -31,7 +31,7 @@ pub(crate) fn write(state: &mut State<'_>, ino: u32, dir: &mut Dir, parent: u32)
 
 /// Whether it is the root, and inline: Linux mounts no such volume.
 pub(crate) fn is_inline_root(ino: u32, dir: &Dir) -> bool {
-    dir.inline && ino == Nid::ROOT.0
+    dir.inline && ino == Ino::ROOT.0
 }
 
 /// Places the names of an inline directory; false if they do not fit.
@@ -41,7 +41,7 @@ fn write_inline(state: &mut State<'_>, ino: u32, dir: &Dir, parent: u32) -> Resu
     let shape = DentryShape::inline(&layout);
     let Some(area) = block.0.get_mut(layout.inline_range()) else { return Ok(false) };
     shape.clear(area);
-    shape.insert_dots(area, Nid(ino), Nid(parent));
+    shape.insert_dots(area, Ino(ino), Ino(parent));
     let (kept, rest): (Vec<&Name>, Vec<&Name>) = dir.names.iter().partition(|n| n.place.is_some());
     let mut late = Vec::new();
     for name in kept {
@@ -86,7 +86,7 @@ fn is_free(shape: &DentryShape, area: &[u8], slot: u32, name: &[u8]) -> bool {
 
 fn put(shape: &DentryShape, area: &mut [u8], slot: u32, name: &Name) {
     let t = FileType::from_disk(name.file_type).unwrap_or(FileType::Unknown);
-    shape.insert(area, slot, name.hash, Nid(name.ino), &name.name, t);
+    shape.insert(area, slot, name.hash, Ino(name.ino), &name.name, t);
 }
 
 /// The blocks of a directory, before and after.
@@ -102,7 +102,7 @@ impl Blocks<'_, '_> {
     fn fill(&mut self, dir: &Dir, parent: u32) -> Result<u32> {
         let shape = DentryShape::BLOCK;
         let ino = self.ino;
-        shape.insert_dots(&mut self.block(0)?.0, Nid(ino), Nid(parent));
+        shape.insert_dots(&mut self.block(0)?.0, Ino(ino), Ino(parent));
         let (mut depth, mut late) = (1, Vec::new());
         for name in &dir.names {
             let at = name.place.filter(|&(b, _)| level_of(b, dir.level, name.hash).is_some());

@@ -6,7 +6,7 @@ use crate::state::State;
 use segno_format::dentry::{DentryShape, FileType, MAX_DEPTH};
 use segno_format::inode::{Advise, Inline, InodeFlags, RawInode, verify_checksum};
 use segno_format::node::RawNode;
-use segno_format::{BLOCK_SIZE, Block, Features, NAME_MAX, Nid};
+use segno_format::{BLOCK_SIZE, Block, Features, Ino, NAME_MAX};
 use zerocopy::little_endian::U16;
 
 const NSEC: u32 = 1_000_000_000;
@@ -50,7 +50,7 @@ pub(crate) fn one(state: &mut State<'_>, ino: u32) -> Result<()> {
     let sized = extra::run(state, ino)?;
     let dots = has_dots(state, ino)?;
     let quota = state.quota_inos().contains(&ino);
-    let known = (ino == Nid::ROOT.0).then_some(true).or(quota.then_some(false));
+    let known = (ino == Ino::ROOT.0).then_some(true).or(quota.then_some(false));
     let changed = state.change(ino, |block| {
         kind(block, dots, known);
         let raw: &mut RawInode = block.view_mut();

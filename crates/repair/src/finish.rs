@@ -71,7 +71,7 @@ fn one(state: &mut State<'_>, tree: &Tree, ino: u32, totals: &mut Totals) -> Res
             raw.set_extra(&extra);
         }
         if let Some((parent, name)) = &parent {
-            raw.set_name(segno_format::Nid(*parent), name);
+            raw.set_name(segno_format::Ino(*parent), name);
         }
         special(raw, &layout);
     })?;

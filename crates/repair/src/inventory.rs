@@ -2,7 +2,7 @@
 use crate::error::Result;
 use crate::state::{Node, State};
 use segno_format::node::RawNode;
-use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Nid};
+use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Ino, Nid};
 use std::collections::HashSet;
 
 /// Reads all nodes, in the order of their addresses.
@@ -34,7 +34,7 @@ pub(crate) fn run(state: &mut State<'_>) -> Result<()> {
             state.nodes.insert(nid, node);
         }
     }
-    let hidden = state.quota_inos().into_iter().chain([Nid::ROOT.0]);
+    let hidden = state.quota_inos().into_iter().chain([Ino::ROOT.0]);
     hidden.for_each(|ino| {
         state.adopt(ino);
     });
@@ -114,7 +114,7 @@ fn consider(state: &mut State<'_>, addr: BlockAddr) -> Result<()> {
     let plausible = state.vol.geo.nid_ok(Nid(nid))
         && state.vol.geo.nid_ok(Nid(footer.ino.get()))
         && segno_format::node::kind_of_offset(footer.node_offset()).is_some()
-        && footer.check(Nid(nid), Nid(footer.ino.get())).is_ok();
+        && footer.check(Nid(nid), Ino(footer.ino.get())).is_ok();
     if !plausible || state.nodes.contains_key(&nid) {
         return Ok(());
     }

@@ -7,7 +7,7 @@ use crate::state::{Node, State};
 use segno_format::dentry::FileType;
 use segno_format::inode::{Inline, RawInode, verify_checksum};
 use segno_format::node::RawNode;
-use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, BlockAddr, NAME_MAX, Nid, SegNo};
+use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, BlockAddr, Ino, NAME_MAX, Nid, SegNo};
 use segno_layout::Reader;
 use std::collections::BTreeMap;
 
@@ -106,11 +106,11 @@ pub(crate) fn confirm(state: &mut State<'_>, dirs: &mut Dirs) -> Result<()> {
     for ino in std::mem::take(&mut state.older) {
         let raw: RawInode = *state.block(ino)?.view();
         let kind = FileType::of_mode(raw.i_mode.get()) as u8;
-        let parent = dirs.get(&raw.i_pino.get()).filter(|_| ino != Nid::ROOT.0);
+        let parent = dirs.get(&raw.i_pino.get()).filter(|_| ino != Ino::ROOT.0);
         let named = parent.is_some_and(|dir| {
             dir.names.iter().any(|n| n.ino == ino && n.name == raw.name() && n.file_type == kind)
         });
-        if named || ino == Nid::ROOT.0 {
+        if named || ino == Ino::ROOT.0 {
             state.lose(ino, SAID);
             continue;
         }

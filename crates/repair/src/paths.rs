@@ -1,7 +1,7 @@
 //! Paths of the inodes that a plan speaks of.
 use crate::action::Action;
 use crate::resolve::Tree;
-use segno_format::{Nid, text};
+use segno_format::{Ino, text};
 
 /// Adds the paths.
 pub(crate) fn name(actions: &mut [Action], tree: &Tree) {
@@ -16,7 +16,7 @@ pub(crate) fn name(actions: &mut [Action], tree: &Tree) {
 fn path(tree: &Tree, mut ino: u32) -> Option<Vec<u8>> {
     let mut words: Vec<&[u8]> = Vec::new();
     for _ in 0..=tree.parents.len() + 1 {
-        if ino == Nid::ROOT.0 {
+        if ino == Ino::ROOT.0 {
             words.reverse();
             return Some([b"/", words.join(&b'/').as_slice()].concat());
         }

@@ -6,11 +6,11 @@ use crate::state::{Node, State};
 use segno_format::dentry::{DentryShape, FileType};
 use segno_format::inode::{Inline, InodeFlags, RawInode};
 use segno_format::node::RawNodeFooter;
-use segno_format::{BLOCK_SIZE, Block, BlockAddr, Nid};
+use segno_format::{BLOCK_SIZE, Block, BlockAddr, Ino, Nid};
 use std::collections::BTreeMap;
 use zerocopy::little_endian::U32;
 
-const ROOT: u32 = Nid::ROOT.0;
+const ROOT: u32 = Ino::ROOT.0;
 
 /// Makes the inode of a directory that a name leads to, if anything of the directory is left; whether it is there now.
 pub(crate) fn run(state: &mut State<'_>, parent: u32, name: &Name) -> Result<bool> {
@@ -27,7 +27,7 @@ pub(crate) fn run(state: &mut State<'_>, parent: u32, name: &Name) -> Result<boo
     }
     make(state, ino, 0o040_700)?;
     fill(state, ino, &blocks)?;
-    state.inode(ino, |raw| raw.set_name(Nid(parent), &name.name))?;
+    state.inode(ino, |raw| raw.set_name(Ino(parent), &name.name))?;
     state.lose(
         ino,
         "the inode of the directory was lost; it is made anew, with mode 0700 and the owner of the root",
@@ -101,7 +101,7 @@ fn fill(state: &mut State<'_>, ino: u32, blocks: &BTreeMap<u32, BlockAddr>) -> R
     let layout = state.layout(state.block(ino)?.view());
     let end = blocks.keys().next_back().map_or(0, |b| u64::from(*b) + 1);
     state.inode(ino, |raw| {
-        raw.set_name(Nid(0), b"");
+        raw.set_name(Ino(0), b"");
         raw.i_size.set(end * BLOCK_SIZE as u64);
         blocks.iter().for_each(|(&b, &addr)| raw.set_slot(&layout, b, addr));
     })?;
@@ -138,7 +138,7 @@ pub(crate) fn make(state: &mut State<'_>, ino: u32, mode: u16) -> Result<()> {
     raw.i_ext.len.set(0);
     raw.i_dir_level = 0;
     raw.i_nid.iter_mut().for_each(|n| n.set(0));
-    raw.footer = RawNodeFooter::new(Nid(ino), Nid(ino), 0, false);
+    raw.footer = RawNodeFooter::new(Nid(ino), Ino(ino), 0, false);
     let version = state.vol.nat.entry(Nid(ino)).version;
     let node = Node { addr: BlockAddr::NULL, owner: ino, ino, ofs: 0, version, cp_ver: 0, reached: true };
     state.nodes.insert(ino, node);

@@ -5,10 +5,10 @@ use crate::state::State;
 use crate::{dir, fields, misled, names, older, rebuild, tree, xattr};
 use segno_format::dentry::{FileType, LOST_FOUND};
 use segno_format::inode::RawInode;
-use segno_format::{Nid, text};
+use segno_format::{Ino, text};
 use std::collections::{BTreeMap, BTreeSet};
 
-const ROOT: u32 = Nid::ROOT.0;
+const ROOT: u32 = Ino::ROOT.0;
 /// Attempts to find a free name in lost+found.
 const TRIES: u32 = 100;
 
@@ -276,7 +276,7 @@ fn add(state: &mut State<'_>, tree: &mut Tree, parent: u32, name: &[u8], ino: u3
     if is_dir {
         tree.parents.insert(ino, parent);
     }
-    state.inode(ino, |raw| raw.set_name(Nid(parent), name))?;
+    state.inode(ino, |raw| raw.set_name(Ino(parent), name))?;
     Ok(())
 }
 

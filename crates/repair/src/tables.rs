@@ -8,7 +8,7 @@ use segno_format::checkpoint::LogPosition;
 use segno_format::nat::RawNatEntry;
 use segno_format::sit::{LogType, RawSitEntry, SIT_MAP_BYTES};
 use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
-use segno_format::{Block, BlockAddr, Nid, SegNo};
+use segno_format::{Block, BlockAddr, Ino, Nid, SegNo};
 use segno_layout::{Owner, nat_block, sit_block};
 use std::collections::{BTreeMap, BTreeSet};
 use zerocopy::FromZeros;
@@ -179,7 +179,7 @@ pub(crate) fn nat(state: &State<'_>, original: &Volume<'_>, claims: &Claims) -> 
 fn nat_entry(state: &State<'_>, claims: &Claims, nid: Nid) -> RawNatEntry {
     let old = state.vol.nat.entry(nid);
     match state.nodes.get(&nid.0).filter(|_| claims.nids.contains(&nid.0)) {
-        Some(node) => RawNatEntry::new(node.version, Nid(node.owner), node.addr),
+        Some(node) => RawNatEntry::new(node.version, Ino(node.owner), node.addr),
         None if nid < Nid::ROOT => RawNatEntry { version: old.version, ..RawNatEntry::without_node(nid) },
         None if old.block_addr.get() == 0 => old,
         None => RawNatEntry { version: old.version.wrapping_add(1), ..RawNatEntry::default() },

@@ -6,7 +6,7 @@ use segno_format::inode::RawInode;
 use segno_format::node::{
     NodeKind, RawNode, RawNodeFooter, SUBTREES, XATTR_NODE_OFFSET, child_offset, first_block, kind_of_offset,
 };
-use segno_format::{ADDRS_PER_BLOCK, Block, BlockAddr, Nid};
+use segno_format::{ADDRS_PER_BLOCK, Block, BlockAddr, Ino, Nid};
 use std::collections::BTreeMap;
 
 /// A node of the index. Indirect ones have no slots.
@@ -155,7 +155,7 @@ impl Trees<'_, '_> {
     fn insert(&mut self, ino: u32, ofs: u32, nid: u32, version: u8) -> Result<()> {
         let cold = !self.state.block(ino)?.view::<RawInode>().is_dir();
         let mut block = Block::zeroed();
-        block.view_mut::<RawNode>().footer = RawNodeFooter::new(Nid(nid), Nid(ino), ofs, cold);
+        block.view_mut::<RawNode>().footer = RawNodeFooter::new(Nid(nid), Ino(ino), ofs, cold);
         let node = Node { addr: BlockAddr::NULL, owner: ino, ino, ofs, version, cp_ver: 0, reached: true };
         self.state.nodes.insert(nid, node);
         self.state.edits.insert(nid, block);

@@ -4,7 +4,7 @@ use crate::file::{File, Opened};
 use crate::record::{self, Record};
 use crate::volume::Volume;
 use segno_format::dentry::{FileType, LOST_FOUND};
-use segno_format::{BlockAddr, Nid};
+use segno_format::{BlockAddr, Ino};
 use segno_layout::Pack;
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -82,7 +82,7 @@ impl Tree {
             lost_found: None,
             blocks: HashSet::new(),
         };
-        let root = builder.tree.find(Nid::ROOT.0).filter(|&r| builder.is_dir(r));
+        let root = builder.tree.find(Ino::ROOT.0).filter(|&r| builder.is_dir(r));
         builder.push(Entry { parent: 0, name: Box::default(), record: root, guessed: root.is_none() });
         builder.walk(0);
         builder.place_deferred();
@@ -242,7 +242,7 @@ impl Builder<'_, '_> {
             let ino = r.node.nid;
             if self.is_deleted(record, &orphans) {
                 self.tree.deleted.push(ino);
-            } else if !self.is_quota(&r) && ino != Nid::ROOT.0 {
+            } else if !self.is_quota(&r) && ino != Ino::ROOT.0 {
                 let at = self.lost(record, &r);
                 self.walk(at);
             }

@@ -4,8 +4,8 @@ use crate::error::{Cause, Doing, Error, Result, errno, refuse};
 use crate::read_dir::ReadDir;
 use crate::resolve::{Last, Pin};
 use segno_engine::{Owner, RenameMode, Volume};
+use segno_format::Ino;
 use segno_format::dentry::FileType;
-use segno_format::{Ino, Nid};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
@@ -155,7 +155,7 @@ impl Dir {
                 self.engine().rmdir(parent, &name).doing_at("remove", &path)?;
                 continue;
             };
-            let (entry, parent) = (entry?, Nid(branch.rest.ino()));
+            let (entry, parent) = (entry?, Ino(branch.rest.ino()));
             above.push(branch);
             let name = entry.file_name().into_vec();
             if entry.file_type() != FileType::Directory {

@@ -11,7 +11,7 @@ use segno_engine::{
 };
 use segno_format::dentry::FileType;
 use segno_format::inode::{Advise, InodeFlags};
-use segno_format::{BlockAddr, Features, Ino, Nid};
+use segno_format::{BlockAddr, Features, Ino};
 use segno_testkit::rng::mix;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -150,7 +150,7 @@ impl Mounted {
     }
 
     pub fn identity(&self, node: Node) -> Res<Identity> {
-        let attr = self.volume.getattr(Nid(node)).map_err(|e| e.errno())?;
+        let attr = self.volume.getattr(Ino(node)).map_err(|e| e.errno())?;
         Ok(Identity { ino: node, generation: attr.generation })
     }
 }
@@ -172,11 +172,11 @@ impl Fs for Mounted {
         self.draw_contexts(now.secs);
     }
     fn lookup(&mut self, dir: Node, name: &[u8]) -> Res<Node> {
-        node(self.volume.lookup(Nid(dir), name), |a| a.ino)
+        node(self.volume.lookup(Ino(dir), name), |a| a.ino)
     }
     fn getattr(&mut self, node: Node) -> Res<Attr> {
-        let a = done(self.volume.getattr(Nid(node)))?;
-        let advise = done(self.volume.getxattr(Nid(node), ADVISE_NAME))?;
+        let a = done(self.volume.getattr(Ino(node)))?;
+        let advise = done(self.volume.getxattr(Ino(node), ADVISE_NAME))?;
         let advise = Advise::from_bits_retain(advise.first().copied().unwrap_or(0));
         let mut attr = Attr {
             kind: a.kind,
@@ -192,7 +192,7 @@ impl Fs for Mounted {
             crtime: a.crtime,
             flags: a.flags & FLAGS,
             projid: a.projid,
-            compression: self.volume.compress_option(Nid(node)).ok(),
+            compression: self.volume.compress_option(Ino(node)).ok(),
             advise: advise & ADVISE,
         };
         self.pages.iter().for_each(|pages| pages.cover(node, &mut attr));
@@ -201,72 +201,72 @@ impl Fs for Mounted {
     fn setattr(&mut self, node: Node, set: &SetAttr) -> Res<()> {
         match self.pages_of(node) {
             Some(pages) => pages.setattr(&self.volume, node, set, self.clock.now()),
-            None => done(self.volume.setattr(Nid(node), set)).map(drop),
+            None => done(self.volume.setattr(Ino(node), set)).map(drop),
         }
     }
     fn set_flags(&mut self, node: Node, flags: InodeFlags) -> Res<()> {
-        done(self.volume.set_flags(Nid(node), flags))?;
+        done(self.volume.set_flags(Ino(node), flags))?;
         self.adopt_change(node);
         Ok(())
     }
     fn set_project(&mut self, node: Node, project: u32) -> Res<()> {
-        done(self.volume.set_projid(Nid(node), project))?;
+        done(self.volume.set_projid(Ino(node), project))?;
         self.adopt_change(node);
         Ok(())
     }
     fn set_compression(&mut self, node: Node, algorithm: u8, log_cluster: u8) -> Res<()> {
-        done(self.volume.set_compress_option(Nid(node), algorithm, log_cluster))
+        done(self.volume.set_compress_option(Ino(node), algorithm, log_cluster))
     }
     fn set_released(&mut self, node: Node, released: bool) -> Res<()> {
         done(match released {
-            true => self.volume.release_compress_blocks(Nid(node)),
-            false => self.volume.reserve_compress_blocks(Nid(node)),
+            true => self.volume.release_compress_blocks(Ino(node)),
+            false => self.volume.reserve_compress_blocks(Ino(node)),
         })
         .map(drop)
     }
     fn mknod(&mut self, dir: Node, name: &[u8], mode: u16, rdev: (u32, u32), owner: Owner) -> Res<Node> {
-        node(self.volume.mknod(Nid(dir), name, mode, rdev, owner), |a| a.ino)
+        node(self.volume.mknod(Ino(dir), name, mode, rdev, owner), |a| a.ino)
     }
     fn mkdir(&mut self, dir: Node, name: &[u8], mode: u16, owner: Owner) -> Res<Node> {
-        node(self.volume.mkdir(Nid(dir), name, mode, owner), |a| a.ino)
+        node(self.volume.mkdir(Ino(dir), name, mode, owner), |a| a.ino)
     }
     fn symlink(&mut self, dir: Node, name: &[u8], target: &[u8], owner: Owner) -> Res<Node> {
-        node(self.volume.symlink(Nid(dir), name, target, owner), |a| a.ino)
+        node(self.volume.symlink(Ino(dir), name, target, owner), |a| a.ino)
     }
     fn tmpfile(&mut self, dir: Node, mode: u16, owner: Owner) -> Res<Node> {
-        node(self.volume.tmpfile(Nid(dir), mode, owner), |a| a.ino)
+        node(self.volume.tmpfile(Ino(dir), mode, owner), |a| a.ino)
     }
     fn link(&mut self, node: Node, dir: Node, name: &[u8]) -> Res<()> {
-        done(self.volume.link(Nid(node), Nid(dir), name))?;
+        done(self.volume.link(Ino(node), Ino(dir), name))?;
         self.changed(node);
         Ok(())
     }
     fn unlink(&mut self, dir: Node, name: &[u8]) -> Res<()> {
         let node = self.lookup(dir, name);
-        done(self.volume.unlink(Nid(dir), name))?;
+        done(self.volume.unlink(Ino(dir), name))?;
         node.into_iter().for_each(|node| self.changed(node));
         Ok(())
     }
     fn rmdir(&mut self, dir: Node, name: &[u8]) -> Res<()> {
-        done(self.volume.rmdir(Nid(dir), name))
+        done(self.volume.rmdir(Ino(dir), name))
     }
     fn rename(&mut self, from: (Node, &[u8]), to: (Node, &[u8]), mode: RenameMode) -> Res<()> {
         let nodes = [self.lookup(from.0, from.1), self.lookup(to.0, to.1)];
         // Closed before the rename, as a file should be that replaces another.
         nodes[0].iter().try_for_each(|&node| self.send(node))?;
-        done(self.volume.rename(Nid(from.0), from.1, Nid(to.0), to.1, mode, Owner::default()))?;
+        done(self.volume.rename(Ino(from.0), from.1, Ino(to.0), to.1, mode, Owner::default()))?;
         nodes.into_iter().flatten().for_each(|node| self.changed(node));
         Ok(())
     }
     fn open(&mut self, node: Node) -> Res<()> {
-        done(self.volume.open(Nid(node)))
+        done(self.volume.open(Ino(node)))
     }
     fn release(&mut self, node: Node) -> Res<()> {
         self.send(node)?;
-        done(self.volume.release(Nid(node)))
+        done(self.volume.release(Ino(node)))
     }
     fn readlink(&mut self, node: Node) -> Res<Vec<u8>> {
-        done(self.volume.readlink(Nid(node)))
+        done(self.volume.readlink(Ino(node)))
     }
     fn readdir(&mut self, dir: Node, chunk: usize) -> Res<BTreeSet<Entry>> {
         let mut all = BTreeSet::new();
@@ -274,7 +274,7 @@ impl Fs for Mounted {
         loop {
             let mut left = chunk;
             let mut twice = false;
-            done(self.volume.readdir(Nid(dir), pos, &mut |e| {
+            done(self.volume.readdir(Ino(dir), pos, &mut |e| {
                 if left == 0 {
                     return false;
                 }
@@ -296,20 +296,20 @@ impl Fs for Mounted {
         }
     }
     fn getxattr(&mut self, node: Node, name: &[u8]) -> Res<Vec<u8>> {
-        done(self.volume.getxattr(Nid(node), name))
+        done(self.volume.getxattr(Ino(node), name))
     }
     fn setxattr(&mut self, node: Node, name: &[u8], value: &[u8], mode: XattrMode) -> Res<()> {
-        done(self.volume.setxattr(Nid(node), name, value, mode))?;
+        done(self.volume.setxattr(Ino(node), name, value, mode))?;
         self.changed(node);
         Ok(())
     }
     fn removexattr(&mut self, node: Node, name: &[u8]) -> Res<()> {
-        done(self.volume.removexattr(Nid(node), name))?;
+        done(self.volume.removexattr(Ino(node), name))?;
         self.changed(node);
         Ok(())
     }
     fn listxattr(&mut self, node: Node) -> Res<BTreeSet<Vec<u8>>> {
-        let list = done(self.volume.listxattr(Nid(node)))?;
+        let list = done(self.volume.listxattr(Ino(node)))?;
         Ok(list.split(|&b| b == 0).filter(|n| !n.is_empty()).map(<[u8]>::to_vec).collect())
     }
     fn read(&mut self, node: Node, offset: u64, len: usize) -> Res<Vec<u8>> {
@@ -317,19 +317,19 @@ impl Fs for Mounted {
             return pages.read(&self.volume, node, offset, len);
         }
         let mut data = vec![0xEE; len];
-        let n = done(self.volume.read(Nid(node), offset, &mut data))?;
+        let n = done(self.volume.read(Ino(node), offset, &mut data))?;
         data.truncate(n);
         Ok(data)
     }
     fn write(&mut self, node: Node, offset: u64, data: &[u8]) -> Res<usize> {
         match &self.pages {
             Some(pages) => pages.write(&self.volume, node, offset, data, self.clock.now()),
-            None => done(self.volume.write(Nid(node), offset, data)),
+            None => done(self.volume.write(Ino(node), offset, data)),
         }
     }
     fn fallocate(&mut self, node: Node, mode: FallocMode, offset: u64, len: u64) -> Res<()> {
         let behind_end = self.getattr(node).is_ok_and(|attr| offset >= attr.size);
-        let call = || self.volume.fallocate(Nid(node), mode, offset, len);
+        let call = || self.volume.fallocate(Ino(node), mode, offset, len);
         match self.pages_of(node) {
             // The kernel would set the times here too, unlike F2FS, which is what the model knows.
             Some(_) if mode == FallocMode::PunchHole && behind_end => done(call()),
@@ -341,12 +341,12 @@ impl Fs for Mounted {
         // A server would call everything data; tests skip holes by this call.
         self.send(node)?;
         done(match what {
-            Seek::Data => self.volume.seek_data(Nid(node), offset),
-            Seek::Hole => self.volume.seek_hole(Nid(node), offset),
+            Seek::Data => self.volume.seek_data(Ino(node), offset),
+            Seek::Hole => self.volume.seek_hole(Ino(node), offset),
         })
     }
     fn copy_range(&mut self, from: (Node, u64), to: (Node, u64), len: u64) -> Res<u64> {
-        let call = || self.volume.copy_range(Nid(from.0), from.1, Nid(to.0), to.1, len);
+        let call = || self.volume.copy_range(Ino(from.0), from.1, Ino(to.0), to.1, len);
         self.send(from.0)?;
         match self.pages_of(to.0) {
             Some(pages) => pages.serve(&self.volume, to.0, self.clock.now(), call),
@@ -355,7 +355,7 @@ impl Fs for Mounted {
     }
     fn fsync(&mut self, node: Node, _datasync: bool) -> Res<()> {
         self.send(node)?;
-        done(self.volume.fsync(Nid(node)))
+        done(self.volume.fsync(Ino(node)))
     }
     fn sync(&mut self) -> Res<()> {
         self.send_all()?;

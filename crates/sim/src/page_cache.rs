@@ -4,7 +4,7 @@ use crate::fs::{Attr, Node, Res, errno};
 use segno_engine::{Error, SetAttr, Time, Volume};
 use segno_format::dentry::FileType;
 use segno_format::inode::Advise;
-use segno_format::{BLOCK_SIZE, Nid};
+use segno_format::{BLOCK_SIZE, Ino};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -35,16 +35,16 @@ impl PageCache {
     }
 
     pub fn is_regular(volume: &Volume, node: Node) -> bool {
-        volume.getattr(Nid(node)).is_ok_and(|a| a.kind == FileType::Regular)
+        volume.getattr(Ino(node)).is_ok_and(|a| a.kind == FileType::Regular)
     }
 
     /// A write(2).
     pub fn write(&self, volume: &Volume, node: Node, offset: u64, data: &[u8], now: Time) -> Res<usize> {
-        let attr = volume.getattr(Nid(node)).map_err(|e| e.errno())?;
+        let attr = volume.getattr(Ino(node)).map_err(|e| e.errno())?;
         let end = offset.saturating_add(data.len() as u64);
         if data.is_empty() || attr.kind != FileType::Regular || attr.mode & SET_ID != 0 || end > FAR {
             self.send(volume, node)?;
-            let n = volume.write(Nid(node), offset, data).map_err(|e| e.errno())?;
+            let n = volume.write(Ino(node), offset, data).map_err(|e| e.errno())?;
             if n > 0 {
                 set_times(volume, node, now, now)?;
             }
@@ -71,7 +71,7 @@ impl PageCache {
     /// A read(2).
     pub fn read(&self, volume: &Volume, node: Node, offset: u64, len: usize) -> Res<Vec<u8>> {
         let mut data = vec![0; len];
-        let n = volume.read(Nid(node), offset, &mut data).map_err(|e| e.errno())?;
+        let n = volume.read(Ino(node), offset, &mut data).map_err(|e| e.errno())?;
         let Some(file) = self.files().get(&node).cloned() else {
             data.truncate(n);
             return Ok(data);
@@ -102,7 +102,7 @@ impl PageCache {
         } else {
             set.mtime = set.mtime.or(Some(now));
         }
-        volume.setattr(Nid(node), &set).map_err(|e| e.errno())?;
+        volume.setattr(Ino(node), &set).map_err(|e| e.errno())?;
         if let (Some(size), Some(file)) = (set.size, self.files().get_mut(&node)) {
             file.pages.retain(|&index, _| index * PAGE < size);
             if let Some(page) = file.pages.get_mut(&(size / PAGE)) {
@@ -115,7 +115,7 @@ impl PageCache {
 
     /// A name or an attribute of the inode changed, or the inode is gone.
     pub fn changed(&self, volume: &Volume, node: Node, now: Time) {
-        let gone = volume.getattr(Nid(node)).is_err();
+        let gone = volume.getattr(Ino(node)).is_err();
         let mut files = self.files();
         if gone {
             files.remove(&node);
@@ -127,7 +127,7 @@ impl PageCache {
     /// An ioctl may have changed the inode. The kernel does not set its ctime then, and later sends the one it has. The model
     /// expects the ctime of the change, so the cache takes it over, if there was a change.
     pub fn adopt_change(&self, volume: &Volume, node: Node) {
-        let Ok(attr) = volume.getattr(Nid(node)) else { return };
+        let Ok(attr) = volume.getattr(Ino(node)) else { return };
         if let Some(file) = self.files().get_mut(&node) {
             file.change = file.change.max(attr.ctime);
         }
@@ -156,7 +156,7 @@ impl PageCache {
             let at = index * PAGE;
             let len = file.size.saturating_sub(at).min(PAGE) as usize;
             let data = page.get(..len).unwrap_or_default();
-            if volume.write(Nid(node), at, data).map_err(|e| e.errno())? < data.len() {
+            if volume.write(Ino(node), at, data).map_err(|e| e.errno())? < data.len() {
                 return Err(errno::ENOSPC);
             }
         }
@@ -181,13 +181,13 @@ impl Dirty {
 
 fn set_times(volume: &Volume, node: Node, modify: Time, change: Time) -> Res<()> {
     let set = SetAttr { mtime: Some(modify), ctime: Some(change), ..SetAttr::default() };
-    volume.setattr(Nid(node), &set).map(drop).map_err(|e| e.errno())
+    volume.setattr(Ino(node), &set).map(drop).map_err(|e| e.errno())
 }
 
 /// A page as the volume has it; zeros behind the end of the file.
 fn page_of(volume: &Volume, node: Node, index: u64) -> Res<Vec<u8>> {
     let mut page = vec![0; BLOCK_SIZE];
-    volume.read(Nid(node), index * PAGE, &mut page).map_err(|e| e.errno())?;
+    volume.read(Ino(node), index * PAGE, &mut page).map_err(|e| e.errno())?;
     Ok(page)
 }
 

@@ -12,7 +12,7 @@ use segno_format::quota::QuotaTable;
 use segno_format::sit::RawSitBlock;
 use segno_format::summary::RawSummaryBlock;
 use segno_format::superblock::RawSuperblock;
-use segno_format::{BLOCK_SIZE, Block, Features, Nid, SegNo, name_hash, xattr};
+use segno_format::{BLOCK_SIZE, Block, Features, Ino, Nid, SegNo, name_hash, xattr};
 
 /// The input as a block, repeated: an empty one says nothing.
 fn block(input: &[u8]) -> Block {
@@ -49,7 +49,7 @@ fn parsers() {
         let _type = block.view::<RawSummaryBlock>().parse_type(0);
         block.view::<RawSitBlock>().entries.iter().for_each(|e| drop(e.parse(SegNo(0))));
         let footer = block.view::<RawNode>().footer;
-        let _footer = footer.check(Nid(5), Nid(5));
+        let _footer = footer.check(Nid(5), Ino(5));
         if let Some(first) = first_block(footer.node_offset(), 923, 1018) {
             assert_eq!(path(923, 1018, first).map(|p| p.offset[p.depth]), Some(footer.node_offset()));
         }

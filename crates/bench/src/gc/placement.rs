@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail, ensure};
 use segno_format::inode::RawInode;
 use segno_format::node::{RawNode, first_block};
 use segno_format::summary::RawSummary;
-use segno_format::{BlockAddr, Nid, SegNo};
+use segno_format::{BlockAddr, Ino, SegNo};
 
 /// Checks every segment.
 pub fn check(rig: &Rig) -> Result<()> {
@@ -53,7 +53,7 @@ fn check_block(
 ) -> Result<bool> {
     let node = tables.node(owner.nid())?;
     let (footer, slot) = (node.view::<RawNode>().footer, u32::from(owner.ofs_in_node.get()));
-    let inode = tables.node(Nid(footer.ino.get()))?;
+    let inode = tables.node(Ino(footer.ino.get()).nid())?;
     let inode: &RawInode = inode.view();
     let layout = inode.layout(tables.sb.features)?;
     let (named, first) = match footer.node_offset() {

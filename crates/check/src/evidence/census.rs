@@ -45,7 +45,7 @@ impl Census {
     fn add(&mut self, volume: &Volume<'_>, nid: Nid, entry: &RawNatEntry) -> bool {
         let Some((seg, off)) = volume.geo.seg_of(entry.addr()) else { return false };
         let block = u64::from(entry.addr().0 - volume.geo.main_blkaddr);
-        if entry.owner() == nid {
+        if entry.owner().nid() == nid {
             self.inodes.insert(block);
         }
         let (b, i) = nat_index(nid);

@@ -31,7 +31,7 @@ pub(crate) fn check_virtual(nat: &Nat<'_>, sink: &mut Sink) {
 
 fn check_owner(volume: &Volume<'_>, nid: Nid, entry: &RawNatEntry, sink: &mut Sink) {
     let owner = entry.owner();
-    let is_inode = volume.nat.get(owner).is_some_and(|e| e.owner() == owner);
+    let is_inode = volume.nat.get(owner.nid()).is_some_and(|e| e.owner() == owner);
     let mut rules = Rules::new(Kind::NatEntry, Structure::NatBlock, Unit::Nid, nid.0);
     rules.require(is_inode, "owner is not an inode in use", owner.0, nid.0);
     sink.add_broken(None, rules);

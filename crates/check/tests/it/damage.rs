@@ -11,7 +11,7 @@ use segno_format::node::RawNode;
 use segno_format::orphan::RawOrphanBlock;
 use segno_format::sit::{LogType, RawSitEntry};
 use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
-use segno_format::{Block, BlockAddr, Nid, SegNo, name_hash};
+use segno_format::{Block, BlockAddr, Ino, Nid, SegNo, name_hash};
 use zerocopy::little_endian::{U16, U32, U64};
 
 pub type Case = (&'static str, &'static [Kind], fn(&Edit));
@@ -397,7 +397,7 @@ fn content_of_inodes() {
         ("inline data without the flag", &[Kind::InlineData], |e| {
             change("small", e, |n| n.i_inline &= !Inline::DATA_EXIST.bits());
         }),
-        ("inline root", &[Kind::Inode], |e| e.inline_dir(Nid::ROOT.0)),
+        ("inline root", &[Kind::Inode], |e| e.inline_dir(Ino::ROOT.0)),
         ("bytes past the end", &[Kind::Padding], |e| change("small", e, |n| n.i_size = U64::new(3))),
         ("target with NUL", &[Kind::Symlink], |e| change("link", e, |n| n.i_size = U64::new(7))),
         ("target without length", &[Kind::Symlink], |e| change("longlink", e, |n| n.i_size = U64::new(0))),
@@ -443,12 +443,12 @@ fn entry_names() {
         }),
         ("slash in a name", &[Kind::DentryName], |e| {
             e.dentry(e.lookup("sub"), b"inner", |b, slot, ino| {
-                BLOCK.insert(b, slot, name_hash(b"in/er"), Nid(ino), b"in/er", FileType::Regular);
+                BLOCK.insert(b, slot, name_hash(b"in/er"), Ino(ino), b"in/er", FileType::Regular);
             });
         }),
         ("hash", &[Kind::DentryHash], |e| {
             e.dentry(e.lookup("sub"), b"inner", |b, slot, ino| {
-                BLOCK.insert(b, slot, 7, Nid(ino), b"inner", FileType::Regular);
+                BLOCK.insert(b, slot, 7, Ino(ino), b"inner", FileType::Regular);
             });
         }),
         ("hash of a folded name", &[Kind::DentryHash], |e| {
@@ -499,7 +499,7 @@ fn entry_targets() {
         }),
         ("type", &[Kind::DentryType], |e| {
             e.dentry(e.lookup("sub"), b"inner", |b, slot, ino| {
-                BLOCK.set_target(b, slot, Nid(ino), FileType::Fifo)
+                BLOCK.set_target(b, slot, Ino(ino), FileType::Fifo)
             });
         }),
         ("unknown type", &[Kind::DentryType], |e| {
@@ -507,34 +507,34 @@ fn entry_targets() {
         }),
         ("file as directory", &[Kind::DentryType, Kind::InodeLinks], |e| {
             e.dentry(e.lookup("sub"), b"inner", |b, slot, ino| {
-                BLOCK.set_target(b, slot, Nid(ino), FileType::Directory)
+                BLOCK.set_target(b, slot, Ino(ino), FileType::Directory)
             });
         }),
         ("directory as file", &[Kind::DentryType, Kind::InodeLinks], |e| {
             e.dentry(e.lookup("sub"), b"deep", |b, slot, ino| {
-                BLOCK.set_target(b, slot, Nid(ino), FileType::Regular)
+                BLOCK.set_target(b, slot, Ino(ino), FileType::Regular)
             });
         }),
         (". of another", &[Kind::DentryDots], |e| {
             e.dentry(e.lookup("sub"), b".", |b, slot, _| {
-                BLOCK.set_target(b, slot, Nid(3), FileType::Directory)
+                BLOCK.set_target(b, slot, Ino(3), FileType::Directory)
             });
         }),
         (".. of another", &[Kind::DentryDots], |e| {
             e.dentry(e.lookup("sub/deep"), b"..", |b, slot, _| {
-                BLOCK.set_target(b, slot, Nid(3), FileType::Directory)
+                BLOCK.set_target(b, slot, Ino(3), FileType::Directory)
             });
         }),
         (".. of itself", &[Kind::DentryDots], |e| {
             let ino = e.lookup("sub");
-            e.dentry(ino, b"..", |b, slot, _| BLOCK.set_target(b, slot, Nid(ino), FileType::Directory));
+            e.dentry(ino, b"..", |b, slot, _| BLOCK.set_target(b, slot, Ino(ino), FileType::Directory));
         }),
         ("no ..", &[Kind::DentryDots], |e| {
             e.dentry(e.lookup("sub/deep"), b"..", |b, slot, _| BLOCK.remove(b, slot, 2));
         }),
         ("target without an inode", &[Kind::NodeMissing, Kind::NodeLost, Kind::Counter], |e| {
             e.dentry(e.lookup("sub"), b"inner", |b, slot, _| {
-                BLOCK.set_target(b, slot, Nid(9000), FileType::Regular)
+                BLOCK.set_target(b, slot, Ino(9000), FileType::Regular)
             });
         }),
         ("second name of a directory", &[Kind::NodeShared, Kind::InodeLinks], |e| {

@@ -9,7 +9,7 @@ use segno_format::orphan::RawOrphanBlock;
 use segno_format::sit::{LogType, RawSitBlock, RawSitEntry, RawSitJournal};
 use segno_format::summary::{JOURNAL_BYTES, RawSummary, RawSummaryBlock};
 use segno_format::superblock::{RawSuperblock, Superblock};
-use segno_format::{Block, BlockAddr, Geometry, Nid, SegNo, bits::msb, name_hash};
+use segno_format::{Block, BlockAddr, Geometry, Ino, Nid, SegNo, bits::msb, name_hash};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 pub struct Edit {
@@ -110,7 +110,7 @@ impl Edit {
     /// Writes a node of a file at the end of its log, with everything that counts it but the file itself.
     pub fn add_node(&self, nid: u32, ino: u32, offset: u32, mut block: Block) {
         let addr = self.next_node();
-        block.view_mut::<RawNode>().footer = RawNodeFooter::new(Nid(nid), Nid(ino), offset, true);
+        block.view_mut::<RawNode>().footer = RawNodeFooter::new(Nid(nid), Ino(ino), offset, true);
         self.put(addr, &block);
         self.nat(nid, |n| {
             n.ino.set(ino);
@@ -375,7 +375,7 @@ impl Edit {
         let mut block = self.block(addr);
         let shape = DentryShape::BLOCK;
         let slot = shape.find_room(&block.0, name.len().div_ceil(8) as u32).unwrap();
-        shape.insert(&mut block.0, slot, hash, Nid(ino), name, t);
+        shape.insert(&mut block.0, slot, hash, Ino(ino), name, t);
         self.put(addr, &block);
     }
 

@@ -7,7 +7,7 @@ use segno_format::dentry::{DentryShape, FileType};
 use segno_format::inode::{Inline, InodeFlags, RawInode};
 use segno_format::node::XATTR_NODE_OFFSET;
 use segno_format::xattr::{index, updated};
-use segno_format::{Block, BlockAddr, Nid, rdev};
+use segno_format::{Block, BlockAddr, Ino, rdev};
 
 /// Applies a change to a fresh copy of the filled volume, which must stay clean. Returns what is counted before and
 /// after.
@@ -52,7 +52,7 @@ fn lost_found_of_newer_tools() {
     clean(|e| {
         let ino = e.lookup("lost+found");
         e.dentry(ino, b"..", |b, slot, _| {
-            DentryShape::BLOCK.set_target(b, slot, Nid(ino), FileType::Directory)
+            DentryShape::BLOCK.set_target(b, slot, Ino(ino), FileType::Directory)
         });
     });
 }
@@ -132,7 +132,7 @@ fn special(e: &Edit, mode: u16, t: FileType, words: (u32, u32)) {
         n.set_slot(&layout, 0, BlockAddr(words.0));
         n.set_slot(&layout, 1, BlockAddr(words.1));
     });
-    e.dentry(3, b"empty", |b, slot, ino| DentryShape::BLOCK.set_target(b, slot, Nid(ino), t));
+    e.dentry(3, b"empty", |b, slot, ino| DentryShape::BLOCK.set_target(b, slot, Ino(ino), t));
 }
 
 #[test]
@@ -157,8 +157,8 @@ fn inline_directory() {
             n.i_size.set(layout.inline_capacity() as u64);
             n.i_current_depth.set(0);
             let area = &mut n.body[(layout.extra_words as usize + 1) * 4..][..layout.inline_capacity()];
-            shape.insert(area, 0, 0, Nid(ino), b".", FileType::Directory);
-            shape.insert(area, 1, 0, Nid(parent), b"..", FileType::Directory);
+            shape.insert(area, 0, 0, Ino(ino), b".", FileType::Directory);
+            shape.insert(area, 1, 0, Ino(parent), b"..", FileType::Directory);
         });
     });
 }

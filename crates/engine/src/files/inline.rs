@@ -99,7 +99,7 @@ impl Files {
 
     /// Writes the data to a new block.
     fn place_inline(&self, inode: &Inode, content: Block) -> Result<Placement> {
-        let owner = self.nodes.summary_of(inode.ino, 0)?;
+        let owner = self.nodes.summary_of(inode.frame.nid, 0)?;
         self.space.counts.reserve_blocks(1)?;
         let placed = self.write_new(vec![content], |space| space.allocate(file_log(inode), &[owner]));
         placed.or_else(|e| self.space.counts.release_blocks(1).and(Err(e)))

@@ -136,13 +136,13 @@ impl InodeCache {
             if let Some(i) = self.cached(ino) {
                 return Ok(i);
             }
-            let frame = nodes.get_of(ino, ino)?;
+            let frame = nodes.get_of(ino.nid(), ino)?;
             frame.inode(|i| sanity(i, features))?;
             let inode = Arc::new(Inode::new(frame));
             let mut shard = self.shard(ino).lock();
             // Freeing removes the node before the inode. An inode freed since it was loaded must not be inserted
             // again.
-            if nodes.cached(ino).is_some_and(|f| Arc::ptr_eq(&f, &inode.frame)) {
+            if nodes.cached(ino.nid()).is_some_and(|f| Arc::ptr_eq(&f, &inode.frame)) {
                 return Ok(self.add(&mut shard, inode));
             }
         }

@@ -62,7 +62,7 @@ fn tag_of([.., high]: [u8; 4]) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use segno_format::Nid;
+    use segno_format::Ino;
     use segno_format::dentry::FileType;
 
     #[test]
@@ -73,7 +73,7 @@ mod tests {
         for slot in 0..SLOTS_PER_BLOCK {
             let hash = slot.wrapping_mul(0x9E37_79B9) | 0x0100_0000;
             assert!(!tags.slots(hash).any(|s| s == slot));
-            DentryShape::BLOCK.insert(&mut block.0, slot, hash, Nid(9), b"name", FileType::Regular);
+            DentryShape::BLOCK.insert(&mut block.0, slot, hash, Ino(9), b"name", FileType::Regular);
             tags.make_stale();
             tags.refresh(&block);
             assert!(tags.slots(hash).any(|s| s == slot));

@@ -67,7 +67,7 @@ impl Files {
             if let Some((seg, off)) = self.base.geo.seg_of(addr)
                 && !visits.take(seg, off)
             {
-                let structure = if frame.nid == frame.ino { Structure::Inode } else { Structure::DirectNode };
+                let structure = if frame.is_inode() { Structure::Inode } else { Structure::DirectNode };
                 let why = "address of a block that has another owner";
                 return Err(Corrupt::nid(structure, frame.nid.0, why, addr.0.into(), 0).into());
             }

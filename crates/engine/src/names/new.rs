@@ -104,14 +104,14 @@ impl Names {
 
     /// Creates the inode without a name; leaves nothing on failure.
     pub(super) fn make_inode(&self, op: &Op<'_>, plan: &Plan<'_>) -> Result<Arc<Inode>> {
-        let ino = self.nodes.new_nid(None)?;
+        let ino = self.nodes.new_nid(None)?.as_ino();
         self.make_numbered(op, plan, ino)
     }
 
     /// Creates the inode under a number that is already allocated and counted.
     fn make_numbered(&self, op: &Op<'_>, plan: &Plan<'_>, ino: Ino) -> Result<Arc<Inode>> {
         let cold = !matches!(plan.content, Content::Directory);
-        let frame = self.nodes.cache.create(op, ino, ino, 0, cold);
+        let frame = self.nodes.cache.create(op, ino.nid(), ino, 0, cold);
         self.nodes.cache.modify(op, &frame, |block| self.fill_inode(block, plan, ino));
         op.inode_made(&frame.read(), ino, self.base.features);
         if plan.from_parent.flags.contains(InodeFlags::COMPR) {

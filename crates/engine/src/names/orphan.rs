@@ -97,7 +97,7 @@ impl Names {
         inode.forget_growth();
         self.writeback.forget(inode);
         op.record(inode.ino, InodeRecords::freed);
-        self.nodes.free_node(op, inode.ino, inode.ino)?;
+        self.nodes.free_node(op, inode.frame.nid, inode.ino)?;
         self.files.inodes.remove(inode.ino);
         Ok(())
     }

@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn counts_of_any_size_are_exact() {
         let references = References::new(Arc::default());
-        let (a, b) = (Ino::ROOT, segno_format::Nid(1000));
+        let (a, b) = (Ino::ROOT, Ino(1000));
         (0..1000).for_each(|_| references.add(a));
         references.add(b);
         assert!(!references.take(a, 700) && references.has(a));
@@ -194,7 +194,7 @@ mod tests {
     fn a_million_references_take_less_than_two_bytes_each() {
         let references = References::new(Arc::default());
         let inodes = 1_000_000;
-        (4..4 + inodes).for_each(|i| references.add(segno_format::Nid(i)));
+        (4..4 + inodes).for_each(|i| references.add(Ino(i)));
         assert!(
             references.mem.references.get() < 2 * u64::from(inodes),
             "{}",
@@ -202,9 +202,9 @@ mod tests {
         );
         // Inodes far apart take a group each.
         let sparse = References::new(Arc::default());
-        (0..1000).for_each(|i| sparse.add(segno_format::Nid(4 + i * GROUP as u32 * 3)));
+        (0..1000).for_each(|i| sparse.add(Ino(4 + i * GROUP as u32 * 3)));
         assert!(sparse.mem.references.get() < 1000 * 128, "{}", sparse.mem.references.get());
-        (4..4 + inodes).for_each(|i| assert!(references.take(segno_format::Nid(i), 1)));
+        (4..4 + inodes).for_each(|i| assert!(references.take(Ino(i), 1)));
         assert_eq!(references.mem.references.get(), 0);
     }
 }

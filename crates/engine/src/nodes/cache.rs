@@ -69,7 +69,7 @@ impl NodeCache {
 
     /// Reads a node. Inodes created together are adjacent, so the blocks after an inode are read too.
     fn read_around(&self, nid: Nid, entry: &NatEntry) -> Result<Vec<Arc<Block>>> {
-        if nid == entry.ino {
+        if nid == entry.ino.nid() {
             if let Some(block) = self.base.dev.peek_readahead(entry.addr, |b| Arc::new(b.clone())) {
                 return Ok(vec![block]);
             }
@@ -84,14 +84,14 @@ impl NodeCache {
     /// front end may keep the attributes.
     pub fn peek_inode<R>(&self, ino: Ino, look: impl FnOnce(&RawInode) -> Option<R>) -> Option<R> {
         let epoch = self.nat.epoch();
-        let entry = self.nat.get_cached(ino).filter(|e| e.addr.is_real() && e.ino == ino)?;
+        let entry = self.nat.get_cached(ino.nid()).filter(|e| e.addr.is_real() && e.ino == ino)?;
         let seen = self.base.dev.peek_readahead(entry.addr, |block| {
-            self.check(ino, ino, block).ok()?;
+            self.check(ino.nid(), ino, block).ok()?;
             look(block.view())
         })??;
         // The inode may have been loaded and changed meanwhile.
-        let shard = self.shard(ino).lock();
-        (!shard.contains(ino) && self.is_current(ino, ino, entry.addr, epoch)).then_some(seen)
+        let shard = self.shard(ino.nid()).lock();
+        (!shard.contains(ino.nid()) && self.is_current(ino.nid(), ino, entry.addr, epoch)).then_some(seen)
     }
 
     /// Inserts blocks that were read; `None` if the node may have moved meanwhile. Within one epoch no address is
@@ -110,14 +110,14 @@ impl NodeCache {
                     // Damage, unless the block no longer belongs to this node.
                     return if self.is_current(nid, entry.ino, addr, epoch) { Err(e) } else { Ok(None) };
                 }
-                if nid == entry.ino {
+                if nid == entry.ino.nid() {
                     self.prefetch_dentries(&block);
                 }
                 wanted = self.insert_if_current(nid, entry.ino, addr, epoch, block);
             } else {
                 let found = block.view::<RawNode>().footer;
-                let (nid, ino) = (Nid(found.nid.get()), Nid(found.ino.get()));
-                if nid == ino && self.check(nid, ino, &block).is_ok() {
+                let (nid, ino) = (Nid(found.nid.get()), Ino(found.ino.get()));
+                if nid == ino.nid() && self.check(nid, ino, &block).is_ok() {
                     self.prefetch_dentries(&block);
                     self.insert_if_current(nid, ino, addr, epoch, block);
                 }
@@ -184,7 +184,7 @@ impl NodeCache {
     /// Checks that a block is the expected node.
     pub fn check(&self, nid: Nid, ino: Ino, block: &Block) -> Result<()> {
         block.view::<RawNode>().footer.check(nid, ino)?;
-        if nid == ino {
+        if nid == ino.nid() {
             verify_checksum(block, self.base.features, self.base.checksum_seed)?;
         }
         Ok(())

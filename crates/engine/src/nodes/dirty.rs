@@ -237,7 +237,7 @@ mod tests {
     use segno_format::node::{RawNode, RawNodeFooter};
     use segno_format::{Block, Nid};
 
-    const FILE: Ino = Nid(20);
+    const FILE: Ino = Ino(20);
     /// Node offsets of the first direct and the first indirect node.
     const OFFSETS: [u32; 2] = [1, 3];
 

@@ -53,7 +53,7 @@ impl NodeFrame {
     pub fn new(nid: Nid, ino: Ino, block: Arc<Block>) -> Self {
         let offset = block.view::<RawNode>().footer.node_offset();
         let role = match kind_of_offset(offset) {
-            _ if nid == ino => Role::Inode,
+            _ if nid == ino.nid() => Role::Inode,
             Some(NodeKind::Indirect) | None => Role::Indirect,
             Some(_) => Role::Direct,
         };
@@ -84,6 +84,9 @@ impl NodeFrame {
     /// A copy-on-write handle to the current block.
     pub fn snapshot(&self) -> Arc<Block> {
         self.block.read().clone()
+    }
+    pub fn is_inode(&self) -> bool {
+        self.role == Role::Inode
     }
     /// Reads the block as an inode.
     pub fn inode<R>(&self, f: impl FnOnce(&RawInode) -> R) -> R {

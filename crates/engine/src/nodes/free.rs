@@ -15,17 +15,17 @@ impl Nodes {
     }
     /// Frees an unreferenced node: its block, its nid and its counts.
     pub fn free_node(&self, op: &Op<'_>, nid: Nid, ino: Ino) -> Result<()> {
-        invariant!(self.base.health, nid != Ino::ROOT, "the root directory is freed");
+        invariant!(self.base.health, nid != Nid::ROOT, "the root directory is freed");
         let addr = self.nat.free(nid)?;
         if let Some(frame) = self.cache.cached(nid) {
             self.cache.forget(op, &frame);
         }
         if addr.is_real() {
-            if nid != ino {
+            if nid != ino.nid() {
                 self.since.add(ino, Change::NodeFreed);
             }
             self.space.invalidate(&[addr])?;
         }
-        self.space.counts.release_node(nid == ino)
+        self.space.counts.release_node(nid == ino.nid())
     }
 }

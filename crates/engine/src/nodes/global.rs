@@ -62,7 +62,7 @@ impl GlobalIndex {
 
 /// The footer names the owner. A match is checked again under its lock, as the node may have been written meanwhile.
 fn is_wanted(frame: &NodeFrame, ino: Ino) -> bool {
-    if Nid(frame.footer().ino.get()) != ino || frame.role != Role::Direct {
+    if Ino(frame.footer().ino.get()) != ino || frame.role != Role::Direct {
         return false;
     }
     let _locked = frame.read();

@@ -54,7 +54,7 @@ impl Nodes {
         if !self.base.geo.nid_ok(ino) {
             return Ok(false);
         }
-        let entry = self.nat.get(ino)?;
+        let entry = self.nat.get(ino.nid())?;
         Ok(entry.ino == ino && entry.addr != segno_format::BlockAddr::NULL)
     }
 }

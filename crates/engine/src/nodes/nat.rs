@@ -178,7 +178,7 @@ impl Nat {
                         "an allocated nid is in use, or was freed since the checkpoint"
                     );
                     let entry = NatEntry {
-                        ino: owner.unwrap_or(nid),
+                        ino: owner.unwrap_or(nid.as_ino()),
                         addr: BlockAddr::NEW,
                         version: 0,
                         in_checkpoint: false,
@@ -243,8 +243,9 @@ impl Nat {
         })
     }
 
-    /// Marks a nid that recovery found in use, so that it is not allocated.
-    pub fn claim(&self, nid: Nid, ino: Ino) {
+    /// Marks the number of an inode that recovery makes as in use, so that it is not allocated.
+    pub fn claim(&self, ino: Ino) {
+        let nid = ino.nid();
         let mut inner = self.inner.lock();
         inner.free.retain(|&n| n != nid);
         let entry = NatEntry { ino, addr: BlockAddr::NEW, version: 0, in_checkpoint: false };

@@ -51,7 +51,7 @@ pub struct Quota {
 impl Quota {
     pub fn new(sb: &Superblock) -> Self {
         Self {
-            own: sb.quota_inos().map(|ino| ino.map(segno_format::Nid)),
+            own: sb.quota_inos().map(|ino| ino.map(Ino)),
             projects: sb.features.contains(Features::PRJQUOTA),
             on: AtomicBool::new(false),
             ledger: Mutex::default(),
@@ -91,7 +91,7 @@ impl Quota {
 
     /// The usage of a node; only a filled-in inode has any.
     pub fn holding(&self, frame: &NodeFrame, block: &Block) -> Option<Holding> {
-        if frame.nid == frame.ino { self.holding_of(frame.ino, block) } else { None }
+        if frame.is_inode() { self.holding_of(frame.ino, block) } else { None }
     }
 
     pub fn holding_of(&self, ino: Ino, block: &Block) -> Option<Holding> {

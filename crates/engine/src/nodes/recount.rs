@@ -34,8 +34,8 @@ impl Nodes {
         let nids = (0..NAT_PER_BLOCK).map(|i| Nid(block * NAT_PER_BLOCK + i));
         for nid in nids.filter(|&nid| self.base.geo.nid_ok(nid)) {
             let entry = self.nat.get(nid)?;
-            if entry.ino == nid && entry.addr.is_real() {
-                inodes.push((entry.addr, nid));
+            if entry.ino.nid() == nid && entry.addr.is_real() {
+                inodes.push((entry.addr, entry.ino));
             }
         }
         inodes.sort_unstable();
@@ -54,7 +54,7 @@ impl Nodes {
     }
 
     fn charge(&self, ino: Ino, block: &Block) -> Result<()> {
-        self.cache.check(ino, ino, block)?;
+        self.cache.check(ino.nid(), ino, block)?;
         if self.quota.owns(ino) {
             return Ok(());
         }

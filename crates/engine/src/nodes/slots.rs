@@ -146,7 +146,7 @@ impl Nodes {
     /// Reads the slots of the inode or of a direct node.
     pub(super) fn look_at_slots<R>(&self, frame: &NodeFrame, f: impl FnOnce(&[U32]) -> R) -> Result<R> {
         let block = frame.read();
-        Ok(f(slots_of(&block, is_inode(frame), self.base.features)?))
+        Ok(f(slots_of(&block, frame.is_inode(), self.base.features)?))
     }
 
     /// Changes the slots of the inode or of a direct node; `outside` is what is broken if `f` finds a slot missing.
@@ -159,7 +159,7 @@ impl Nodes {
     ) -> Result<R> {
         let features = self.base.features;
         self.cache.modify(op, frame, |block| {
-            let done = f(slots_of_mut(block, is_inode(frame), features)?);
+            let done = f(slots_of_mut(block, frame.is_inode(), features)?);
             if frame.named_twice() != BlockAddr::NULL {
                 frame.set_named_twice(named_twice(block, features));
             }
@@ -205,12 +205,8 @@ pub fn named_twice(block: &Block, features: Features) -> BlockAddr {
     BlockAddr(twice.unwrap_or_default())
 }
 
-fn is_inode(frame: &NodeFrame) -> bool {
-    frame.nid == frame.ino
-}
-
 fn slot_error(frame: &NodeFrame, why: &'static str, found: u32, expected: u32) -> Error {
-    let what = if is_inode(frame) { Structure::Inode } else { Structure::DirectNode };
+    let what = if frame.is_inode() { Structure::Inode } else { Structure::DirectNode };
     Corrupt::nid(what, frame.nid.0, why, found.into(), expected.into()).into()
 }
 
@@ -242,6 +238,7 @@ fn slots_of_mut(block: &mut Block, is_inode: bool, features: Features) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
+    use segno_format::Ino;
     use segno_format::node::RawNodeFooter;
 
     /// A direct node, or an inode of a regular file, with these slots.
@@ -249,7 +246,7 @@ mod tests {
         let mut block = Block::zeroed();
         let node: &mut RawNode = block.view_mut();
         let nid = if offset == 0 { 4 } else { 5 };
-        node.footer = RawNodeFooter::new(Nid(nid), Nid(4), offset, true);
+        node.footer = RawNodeFooter::new(Nid(nid), Ino(4), offset, true);
         if offset == 0 {
             let raw: &mut RawInode = block.view_mut();
             raw.i_mode.set(0o100_644);

@@ -133,7 +133,7 @@ impl Nodes {
         footer.cp_ver = U64::new(self.base.tx.stamp());
         footer.next_blkaddr = U32::new(next.0);
         footer.set_marks(marks.fsync, marks.dent);
-        if frame.nid == frame.ino {
+        if frame.is_inode() {
             seal_checksum(&mut block, self.base.features, self.base.checksum_seed);
         }
         Ok(block)

@@ -21,7 +21,7 @@ pub struct Link {
 
 impl Link {
     pub fn is_inode(&self) -> bool {
-        self.nid == self.ino
+        self.nid == self.ino.nid()
     }
     /// The subtree of the inode, 0 to 4, that contains the node.
     fn subtree(&self) -> Option<u32> {
@@ -79,8 +79,8 @@ impl Recovery<'_> {
     }
 
     fn chain_link(&self, addr: BlockAddr, footer: &RawNodeFooter) -> Result<Link> {
-        let (nid, ino) = (Nid(footer.nid.get()), Nid(footer.ino.get()));
-        for n in [nid, ino] {
+        let (nid, ino) = (Nid(footer.nid.get()), Ino(footer.ino.get()));
+        for n in [nid, ino.nid()] {
             if !self.base.geo.nid_ok(n) {
                 return Err(
                     broken(addr, "nid out of range", n.0.into(), self.base.geo.max_nid().into()).into()
@@ -89,7 +89,7 @@ impl Recovery<'_> {
         }
         footer.check(nid, ino)?;
         let fsync = footer.is_fsync();
-        let dent = fsync && footer.is_dent() && nid == ino;
+        let dent = fsync && footer.is_dent() && nid == ino.nid();
         Ok(Link { addr, nid, ino, node_offset: footer.node_offset(), fsync, dent })
     }
 }

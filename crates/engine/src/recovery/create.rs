@@ -17,14 +17,14 @@ impl Recovery<'_> {
         if !raw.is_reg() {
             return Err(broken(at, "a new inode that is no regular file", raw.i_mode.get().into(), 0).into());
         }
-        let used = self.files.nodes.nat.get(ino)?.addr;
+        let used = self.files.nodes.nat.get(ino.nid())?.addr;
         if used != BlockAddr::NULL {
             return Err(broken(at, "a new inode whose number is in use", used.0.into(), 0).into());
         }
         let op = self.base.tx.begin();
         self.files.space.counts.reserve_node(true)?;
-        self.files.nodes.nat.claim(ino, ino);
-        let frame = self.files.nodes.cache.create(&op, ino, ino, 0, true);
+        self.files.nodes.nat.claim(ino);
+        let frame = self.files.nodes.cache.create(&op, ino.nid(), ino, 0, true);
         self.files.nodes.cache.modify(&op, &frame, |block| fill(block, raw, self.base.features));
         self.files.inodes.insert(frame);
         Ok(())

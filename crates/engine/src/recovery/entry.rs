@@ -6,7 +6,7 @@ use crate::names::dir::{DirName, Probe};
 use crate::recovery::Recovery;
 use segno_format::dentry::FileType;
 use segno_format::inode::{Advise, InodeFlags, RawInode};
-use segno_format::{BlockAddr, Ino, Nid};
+use segno_format::{BlockAddr, Ino};
 use std::sync::Arc;
 use zerocopy::FromZeros;
 
@@ -16,7 +16,7 @@ impl Recovery<'_> {
     pub(super) fn replay_entry(&self, ino: Ino, at: BlockAddr) -> Result<()> {
         let block = self.base.dev.read(at)?;
         let logged: &RawInode = block.view();
-        let dir = self.files.inode(Nid(logged.i_pino.get()))?;
+        let dir = self.files.inode(Ino(logged.i_pino.get()))?;
         if !dir.is_dir() || logged.name().is_empty() {
             return Err(broken(at, "a name without a directory", dir.ino.0.into(), 0).into());
         }

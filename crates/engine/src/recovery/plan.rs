@@ -60,14 +60,14 @@ mod tests {
     use segno_format::Nid;
     use segno_format::node::XATTR_NODE_OFFSET;
 
-    const INO: Ino = Nid(10);
+    const INO: Ino = Ino(10);
 
     /// Links of inode 10: `i` is its inode block, `d` the direct node at offset 1, `x` its xattr node; then the
     /// marks.
     fn chain(text: &str) -> Vec<Link> {
         let link = |(i, word): (usize, &str)| {
             let (nid, node_offset) = match word.as_bytes()[0] {
-                b'i' => (INO, 0),
+                b'i' => (INO.nid(), 0),
                 b'd' => (Nid(20), 1),
                 b'x' => (Nid(30), XATTR_NODE_OFFSET),
                 other => panic!("{other}"),
@@ -107,10 +107,10 @@ mod tests {
     #[test]
     fn inodes_do_not_mix() {
         let mut both = chain("iFD d iF");
-        let other = Nid(11);
+        let other = Ino(11);
         both.push(Link {
             addr: BlockAddr(200),
-            nid: other,
+            nid: other.nid(),
             ino: other,
             node_offset: 0,
             fsync: true,

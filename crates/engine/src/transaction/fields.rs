@@ -2,7 +2,7 @@
 //! block before and after, so no operation can miss one.
 use crate::times::{set_atime, set_ctime, set_mtime, time};
 use segno_format::inode::{Inline, RawInode};
-use segno_format::{Block, Nid};
+use segno_format::{Block, Ino};
 use segno_journal::record::{Attr, InodeNew};
 use zerocopy::little_endian::{U16, U32, U64};
 
@@ -118,7 +118,7 @@ pub fn inode_new(i: &RawInode, rdev: u32) -> InodeNew {
         projid: i.projid(),
         flags: i.i_flags.get(),
         generation: i.i_generation.get(),
-        pino: Nid(i.i_pino.get()),
+        pino: Ino(i.i_pino.get()),
         rdev,
         inline_xattr_size: if i.has_extra(8) { i.extra().i_inline_xattr_size.get() } else { 0 },
         time: time(i.i_mtime, i.i_mtime_nsec),

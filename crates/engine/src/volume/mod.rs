@@ -114,7 +114,7 @@ impl Volume {
     /// Whether the inode's attributes are available without reading the device.
     #[must_use]
     pub fn is_cached(&self, ino: Ino) -> bool {
-        self.nodes.cache.cached(ino).is_some()
+        self.nodes.cache.cached(ino.nid()).is_some()
     }
 
     /// Makes all changes durable: flushes data, then commits the journal or writes a checkpoint. Waits for a device that uploads

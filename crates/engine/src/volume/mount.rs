@@ -22,7 +22,7 @@ use crate::writeback::{Contexts, Reclaim, Writeback};
 use segno_device::{BlockDevice, Operation, ReadError};
 use segno_format::checkpoint::RawCheckpoint;
 use segno_format::superblock::Superblock;
-use segno_format::{Corrupt, Features, Geometry, Nid, Structure};
+use segno_format::{Corrupt, Features, Geometry, Ino, Nid, Structure};
 use segno_layout::{NoSuperblock, superblock_in_force};
 use std::sync::{Arc, Weak};
 
@@ -173,7 +173,7 @@ fn check_size(dev: &dyn BlockDevice, sb: Superblock) -> Result<Superblock> {
 /// A root that the NAT does not have is damage, not a missing file.
 fn root_lost(geo: &Geometry, error: Error) -> Error {
     let at = geo.nat_blkaddr.into();
-    let ino = Nid::ROOT.0.into();
+    let ino = Ino::ROOT.0.into();
     match error {
         Error::NotFound => {
             Corrupt::block(Structure::NatBlock, at, "entry of the root directory", 0, ino).into()

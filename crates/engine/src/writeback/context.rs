@@ -3,8 +3,8 @@ use crate::files::{DirtyAccount, Inode};
 use crate::lock::{Mutex, rank};
 use crate::memory::Counter;
 use crate::space::{SharedStream, Space, Stream};
+use segno_format::Ino;
 use segno_format::sit::LogType;
-use segno_format::{Ino, Nid};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ impl Context {
     /// Up to `max` next files, round-robin.
     pub fn next_files(&self, max: usize) -> Vec<Arc<Inode>> {
         let files = self.files.lock();
-        let last = Nid(self.last.load(Ordering::Relaxed));
+        let last = Ino(self.last.load(Ordering::Relaxed));
         let behind = files.range((Bound::Excluded(last), Bound::Unbounded));
         behind.chain(files.range(..=last)).take(max).map(|(_, (_, i))| i.clone()).collect()
     }

@@ -6,7 +6,7 @@ use rustix::fs::{
     renameat_with, setxattr,
 };
 use rustix::ioctl::{Setter, ioctl, opcode};
-use segno_format::Nid;
+use segno_format::Ino;
 use std::fs::{self, File, Metadata, Permissions};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown};
@@ -97,7 +97,7 @@ fn same(mount: &Mount, path: &Path, after: &str) {
 
 /// Compares attributes from the kernel with those of the volume.
 pub(super) fn compare(mount: &Mount, seen: &Metadata, after: &str) {
-    let is = mount.server.volume.getattr(Nid(seen.ino() as u32)).unwrap();
+    let is = mount.server.volume.getattr(Ino(seen.ino() as u32)).unwrap();
     let time = |t: segno_engine::Time| (t.secs, i64::from(t.nsec));
     assert_eq!(seen.mode(), u32::from(is.mode), "mode after {after}");
     assert_eq!((seen.uid(), seen.gid()), (is.uid, is.gid), "owner after {after}");

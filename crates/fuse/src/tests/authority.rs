@@ -234,7 +234,7 @@ fn each_operation_by_root_of_a_guest() {
         let (_, body) = call(&server, Opcode::Create, ROOT, &arg, name);
         let node = EntryOut::read_from_prefix(&body).unwrap().0.nodeid;
         let set = SetAttr { uid: Some(OWNER), ..SetAttr::default() };
-        server.volume.setattr(segno_format::Nid(node as u32), &set).unwrap();
+        server.volume.setattr(segno_format::Ino(node as u32), &set).unwrap();
         node
     };
     let (own, theirs) = (create(b"own\0"), create(b"theirs\0"));

@@ -6,7 +6,7 @@ use rustix::fd::{AsRawFd, FromRawFd, OwnedFd};
 use rustix::fs::OFlags;
 use segno_device::MemDevice;
 use segno_engine::{MountOptions, Volume};
-use segno_format::Nid;
+use segno_format::Ino;
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -218,7 +218,7 @@ fn forged_handles_open_nothing_and_damage_nothing() {
             let opened = Handle::forged(node, real.generation).open(&root, OFlags::PATH);
             if node == u64::from(real.node_low) { drop(opened.unwrap()) } else { assert_stale(opened) }
         }
-        assert_stale(Handle::forged(Nid::ROOT.0.into(), 0).open(&root, OFlags::PATH));
+        assert_stale(Handle::forged(Ino::ROOT.0.into(), 0).open(&root, OFlags::PATH));
         Handle::forged(1, 0).open(&root, OFlags::PATH).unwrap();
         drop(root);
         assert!(fs::write(rig.mount().path().join("after"), "x").is_ok());

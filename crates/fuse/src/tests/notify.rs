@@ -2,7 +2,7 @@
 use super::each_transport;
 use crate::attr::ino_of;
 use segno_engine::SetAttr;
-use segno_format::Nid;
+use segno_format::Ino;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 
@@ -28,7 +28,7 @@ fn attributes_changed_by_the_server_are_fetched_again() {
 fn a_notification_for_an_uncached_inode_is_no_error() {
     each_transport(
         |mount| {
-            mount.server.notifier.attributes_changed(Nid(123_456)).unwrap();
+            mount.server.notifier.attributes_changed(Ino(123_456)).unwrap();
             mount.server.notifier.attributes_changed(mount.server.volume.root()).unwrap();
         },
         &[],

@@ -4,7 +4,7 @@ use crate::{Error, Result};
 use segno_codec::casefolded_name_hash;
 use segno_format::dentry::{DentryShape, FileType, MAX_DEPTH, bucket_blocks, bucket_start, slots_for};
 use segno_format::inode::InodeFlags;
-use segno_format::{Block, Nid, name_hash};
+use segno_format::{Block, Ino, name_hash};
 use std::collections::BTreeMap;
 
 /// Levels start with one bucket, as in directories that the kernel makes.
@@ -16,7 +16,7 @@ const DOTS: u32 = 2;
 pub(crate) struct Name<'a> {
     name: &'a [u8],
     hash: u32,
-    ino: Nid,
+    ino: Ino,
     kind: FileType,
 }
 
@@ -29,13 +29,13 @@ pub(crate) struct DirBlocks {
 }
 
 /// The entries of a directory, in the order of the bytes of their names.
-pub(crate) fn names<'a>(tree: &'a Tree, dir: Index, nid: &dyn Fn(Index) -> Nid) -> Result<Vec<Name<'a>>> {
+pub(crate) fn names<'a>(tree: &'a Tree, dir: Index, number: &dyn Fn(Index) -> Ino) -> Result<Vec<Name<'a>>> {
     let fold = tree.get(dir)?.flags.contains(InodeFlags::CASEFOLD);
     let each = tree.names(dir)?.iter().map(|(name, &index)| {
         Ok(Name {
             name,
             hash: if fold { casefolded_name_hash(name) } else { name_hash(name) },
-            ino: nid(index),
+            ino: number(index),
             kind: tree.get(index)?.kind.file_type(),
         })
     });
@@ -52,8 +52,8 @@ pub(crate) fn fill_inline(
     shape: &DentryShape,
     area: &mut [u8],
     names: &[Name<'_>],
-    ino: Nid,
-    parent: Nid,
+    ino: Ino,
+    parent: Ino,
 ) -> Result<()> {
     shape.insert_dots(area, ino, parent);
     for name in names {
@@ -65,7 +65,7 @@ pub(crate) fn fill_inline(
 }
 
 /// Lays the entries out in blocks: each in the first level whose bucket has room.
-pub(crate) fn in_blocks(names: &[Name<'_>], ino: Nid, parent: Nid) -> Result<DirBlocks> {
+pub(crate) fn in_blocks(names: &[Name<'_>], ino: Ino, parent: Ino) -> Result<DirBlocks> {
     let shape = &DentryShape::BLOCK;
     let mut dir = DirBlocks { blocks: BTreeMap::new(), depth: 1 };
     shape.insert_dots(&mut dir.blocks.entry(0).or_insert_with(Block::zeroed).0, ino, parent);

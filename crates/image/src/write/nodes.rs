@@ -14,7 +14,7 @@ use crate::{Error, Result};
 use segno_format::inode::{INLINE_XATTR_WORDS, RawInode, seal_checksum};
 use segno_format::node::{RawNode, XATTR_NODE_OFFSET};
 use segno_format::sit::LogType;
-use segno_format::{BLOCK_SIZE, Block, BlockAddr, Nid};
+use segno_format::{BLOCK_SIZE, Block, BlockAddr, Ino, Nid};
 use zerocopy::little_endian::{U32, U64};
 
 /// Inodes that one thread makes at once.
@@ -51,7 +51,7 @@ struct Made {
     /// First block, node, slot and number of consecutive slots.
     owned: Vec<(u32, Nid, u16, u32)>,
     /// Node, inode, block.
-    placed: Vec<(Nid, Nid, u32)>,
+    placed: Vec<(Nid, Ino, u32)>,
     /// `i_blocks` of each inode.
     blocks: Vec<(Index, u64)>,
 }
@@ -195,10 +195,10 @@ impl<'a> Nodes<'a> {
         let blocks = 1 + tree.nodes.len() as u64 + body.runs.stored() + reserved;
         let raw: &mut RawInode = draft.block.view_mut();
         raw.i_blocks = U64::new(blocks);
-        raw.footer = footer(ino, ino, 0, is_dir, main + share.rel);
+        raw.footer = footer(ino.nid(), ino, 0, is_dir, main + share.rel);
         seal_checksum(&mut draft.block, self.plan.features, self.plan.checksum_seed());
         made.blocks.push((index, blocks));
-        made.add(ino, ino, share.rel, &draft.block);
+        made.add(ino.nid(), ino, share.rel, &draft.block);
         for node in &mut tree.nodes {
             node.block.view_mut::<RawNode>().footer =
                 footer(node.nid, ino, node.offset, is_dir, main + node.rel);
@@ -218,7 +218,7 @@ impl Made {
         }
     }
 
-    fn add(&mut self, nid: Nid, ino: Nid, rel: u32, block: &Block) {
+    fn add(&mut self, nid: Nid, ino: Ino, rel: u32, block: &Block) {
         self.placed.push((nid, ino, rel));
         match self.writes.last_mut() {
             Some((start, bytes)) if *start as usize + bytes.len() / BLOCK_SIZE == rel as usize => {
@@ -238,7 +238,7 @@ struct NodeTree {
     /// The last node at each depth.
     open: [usize; 4],
     main: u32,
-    ino: Nid,
+    ino: Ino,
 }
 
 impl NodeTree {
@@ -281,7 +281,7 @@ impl NodeTree {
             }
             Step::Slots { first, run } => {
                 let in_node = self.nodes.last_mut().filter(|n| n.offset != XATTR_NODE_OFFSET);
-                let nid = in_node.as_ref().map_or(self.ino, |n| n.nid);
+                let nid = in_node.as_ref().map_or(self.ino.nid(), |n| n.nid);
                 let (layout, mut in_node) = (draft.layout, in_node);
                 let inode: &mut RawInode = draft.block.view_mut();
                 let mut put = |slot: u32, addr: BlockAddr| match &mut in_node {

@@ -6,7 +6,7 @@ use crate::tree::{ROOT, Tree};
 use crate::{Error, Result};
 use segno_format::inode::{EXTRA_ISIZE_MAX, Inline, InodeFlags, RawExtraAttr, RawInode, seal_checksum};
 use segno_format::quota::{QUOTA_KINDS, QuotaEntry, QuotaTable};
-use segno_format::{Block, BlockAddr, Features, Nid};
+use segno_format::{Block, BlockAddr, Features, Ino};
 use zerocopy::FromZeros;
 use zerocopy::little_endian::{U16, U32, U64};
 
@@ -15,7 +15,7 @@ use zerocopy::little_endian::{U16, U32, U64};
 pub(crate) struct QuotaFile {
     /// 0 for users, 1 for groups, 2 for projects.
     pub(crate) kind: usize,
-    pub(crate) ino: Nid,
+    pub(crate) ino: Ino,
     table: QuotaTable,
     /// First block in the main area.
     pub(crate) rel: u32,
@@ -23,7 +23,7 @@ pub(crate) struct QuotaFile {
 
 impl QuotaFile {
     /// The quota files of a volume. Their sizes follow from the ids that own anything.
-    pub(crate) fn all(inos: [Option<Nid>; QUOTA_KINDS], tree: &Tree) -> Vec<Self> {
+    pub(crate) fn all(inos: [Option<Ino>; QUOTA_KINDS], tree: &Tree) -> Vec<Self> {
         let mut files: Vec<Self> = (0..)
             .zip(inos)
             .filter_map(|(kind, ino)| Some(Self { kind, ino: ino?, table: QuotaTable::default(), rel: 0 }))
@@ -75,7 +75,7 @@ impl Plan<'_> {
         for i in 0..blocks {
             raw.set_slot(&layout, i, BlockAddr(main + file.rel + i));
         }
-        raw.footer = footer(file.ino, file.ino, 0, false, main + rel);
+        raw.footer = footer(file.ino.nid(), file.ino, 0, false, main + rel);
         seal_checksum(&mut block, self.features, self.checksum_seed());
         Ok(block)
     }

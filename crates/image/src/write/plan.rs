@@ -5,7 +5,7 @@ use segno_engine::temperature;
 use segno_format::inode::{Advise, InodeFlags};
 use segno_format::sit::LogType;
 use segno_format::superblock::RawSuperblock;
-use segno_format::{Features, Nid, crc};
+use segno_format::{Features, Ino, crc};
 
 /// Inodes are numbered in the order of the tree, other nodes behind them.
 #[derive(Clone, Copy, Debug)]
@@ -18,12 +18,12 @@ pub(crate) struct Numbers {
 
 impl Numbers {
     pub(crate) fn new(quota_files: u32, inodes: u32) -> Self {
-        let first = Nid::ROOT.0 + 1 + quota_files;
+        let first = Ino::ROOT.0 + 1 + quota_files;
         Self { first, behind: first + inodes.saturating_sub(1) }
     }
 
-    pub(crate) fn inode(&self, index: Index) -> Nid {
-        if index == ROOT { Nid::ROOT } else { Nid(self.first + index as u32 - 1) }
+    pub(crate) fn inode(&self, index: Index) -> Ino {
+        if index == ROOT { Ino::ROOT } else { Ino(self.first + index as u32 - 1) }
     }
 }
 

@@ -6,7 +6,7 @@ use segno_format::geometry::NAT_PER_BLOCK;
 use segno_format::nat::RawNatEntry;
 use segno_format::sit::{LogType, RawSitEntry, SIT_MAP_BYTES};
 use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
-use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Nid, SegNo};
+use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Ino, Nid, SegNo};
 use segno_layout::{nat_block, sit_block};
 use segno_mkfs::{Counts, FirstCheckpoint, Layout, MkfsOptions};
 use std::ops::Range;
@@ -18,7 +18,7 @@ pub(crate) struct Tables {
     /// By block of the main area; empty on volumes without summaries.
     summaries: Vec<RawSummary>,
     /// Inode and block in the main area, by number of the node.
-    nat: Vec<Option<(Nid, u32)>>,
+    nat: Vec<Option<(Ino, u32)>>,
 }
 
 /// Writes the tables of one volume.
@@ -35,7 +35,7 @@ impl Tables {
         Self { summaries: vec![RawSummary::default(); summaries as usize], nat: vec![None; nids as usize] }
     }
 
-    pub(crate) fn node(&mut self, nid: Nid, ino: Nid, rel: u32) {
+    pub(crate) fn node(&mut self, nid: Nid, ino: Ino, rel: u32) {
         if let Some(entry) = self.nat.get_mut(nid.0 as usize) {
             *entry = Some((ino, rel));
         }

@@ -165,10 +165,10 @@ impl Build<'_, '_> {
             bytes.resize(bytes.len().next_multiple_of(BLOCK_SIZE), 0);
             let blocks = (bytes.len() / BLOCK_SIZE) as u32;
             image.write_main(file.rel, &bytes)?;
-            tables.data(file.rel, file.ino, 0, blocks);
+            tables.data(file.rel, file.ino.nid(), 0, blocks);
             let inode = self.plan.quota_inode(file, blocks, image.main, rel)?;
             image.write_main(rel, &inode.0)?;
-            tables.node(file.ino, file.ino, rel);
+            tables.node(file.ino.nid(), file.ino, rel);
             rel += 1;
         }
         Ok(())

@@ -201,7 +201,7 @@ fn unzigzag(v: u64) -> i64 {
 
 impl Bytes<'_> {
     fn ino(&mut self) -> Result<Ino, Bad> {
-        self.u32().map(segno_format::Nid)
+        self.u32().map(Ino)
     }
     fn varint_u32(&mut self) -> Result<u32, Bad> {
         u32::try_from(self.varint()?).map_err(|_| "number is too large")

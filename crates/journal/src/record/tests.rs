@@ -2,14 +2,13 @@ use super::*;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use segno_format::Nid;
 use segno_format::xattr::index;
 
 prop_compose! {
     fn time()(secs in any::<i64>(), nsec in 0..1_000_000_000u32) -> Time { Time { secs, nsec } }
 }
 prop_compose! {
-    fn ino()(n in any::<u32>()) -> Ino { Nid(n) }
+    fn ino()(n in any::<u32>()) -> Ino { Ino(n) }
 }
 fn name() -> impl Strategy<Value = Name> {
     vec(any::<u8>(), 1..=255).prop_map(Into::into)
@@ -215,14 +214,14 @@ fn a_create_takes_few_bytes() {
         projid: 0,
         flags: 0,
         generation: 0x1122_3344,
-        pino: Nid(3),
+        pino: Ino(3),
         rdev: 0,
         inline_xattr_size: 50,
         time,
         tmpfile: false,
     };
     let name: Name = (*b"file0001").into();
-    let add = Record::DentryAdd { ino: Nid(100), file_type: 1, hash: None, primary: true, name };
+    let add = Record::DentryAdd { ino: Ino(100), file_type: 1, hash: None, primary: true, name };
     let mut bytes = Vec::new();
     Record::InodeNew(new).encode(&mut bytes);
     add.encode(&mut bytes);

@@ -1,6 +1,6 @@
 //! A volume that is only a checkpoint number, and groups that say who they are.
 use segno_device::{BlockDevice, MemDevice};
-use segno_format::{Block, BlockAddr, Nid};
+use segno_format::{Block, BlockAddr, Ino};
 use segno_journal::record::{Map, Run};
 use segno_journal::{
     Area, Canary, Checkpoint, CpIntent, Group, Journal, Kind, Opened, Record, Replay, Section, Stale,
@@ -39,14 +39,14 @@ pub fn tagged(epoch: u64, blocks: usize, tag: i32) -> Group {
     };
     let mut records: Vec<Record> = (1..blocks).map(xattr).collect();
     records.push(Record::Nlink(tag));
-    Group { kind: Kind::Epoch, epoch, sections: vec![Section { ino: Nid(4), epoch, records }] }
+    Group { kind: Kind::Epoch, epoch, sections: vec![Section { ino: Ino(4), epoch, records }] }
 }
 
 /// A group that maps one block, whose checksum it has.
 pub fn mapping(epoch: u64, addr: u32, content: &Block) -> Group {
     let runs = vec![Run { page: 0, addr: BlockAddr(addr), count: 1 }];
     let map = Map { runs, crcs: vec![segno_journal::data_crc(content)], moved: false };
-    let section = Section { ino: Nid(4), epoch, records: vec![Record::Map(map)] };
+    let section = Section { ino: Ino(4), epoch, records: vec![Record::Map(map)] };
     Group { kind: Kind::Fsync, epoch, sections: vec![section] }
 }
 

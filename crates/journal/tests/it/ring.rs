@@ -1,6 +1,6 @@
 //! Appending, reclaiming, going around.
 use crate::rig::*;
-use segno_format::Nid;
+use segno_format::Ino;
 use segno_journal::{Error, Group, Kind, Record, Section};
 
 #[test]
@@ -29,7 +29,7 @@ fn a_checkpoint_covers_its_epochs_only() {
         kind: Kind::Fsync,
         epoch: 3,
         sections: [3, 4]
-            .map(|epoch| Section { ino: Nid(9), epoch, records: vec![Record::Nlink(epoch as i32)] })
+            .map(|epoch| Section { ino: Ino(9), epoch, records: vec![Record::Nlink(epoch as i32)] })
             .into(),
     };
     journal.append(&mixed).unwrap();

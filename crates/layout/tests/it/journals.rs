@@ -3,14 +3,14 @@ use super::{geometries, volume};
 use segno_format::nat::{NAT_JOURNAL_MAX, RawNatEntry, RawNatJournalEntry};
 use segno_format::sit::{LogType, RawSitEntry, RawSitJournalEntry, SIT_JOURNAL_MAX};
 use segno_format::summary::{JOURNAL_BYTES, Journal};
-use segno_format::{BlockAddr, Nid, SegNo};
+use segno_format::{BlockAddr, Ino, Nid, SegNo};
 use segno_layout::{NatChanges, flip, nat_entries, sit_entries};
 use std::collections::BTreeMap;
 
 /// Entries of so many nids from one on.
 fn entries(first: u32, count: u32) -> Vec<(Nid, RawNatEntry)> {
     (first..first + count)
-        .map(|nid| (Nid(nid), RawNatEntry::new(1, Nid(nid), BlockAddr(nid + 5000))))
+        .map(|nid| (Nid(nid), RawNatEntry::new(1, Ino(nid), BlockAddr(nid + 5000))))
         .collect()
 }
 

@@ -6,7 +6,7 @@ use segno_format::nat::{RawNatEntry, RawNatJournalEntry};
 use segno_format::sit::{LogType, RawSitEntry, RawSitJournalEntry};
 use segno_format::summary::{RawSummary, RawSummaryBlock, SummaryType};
 use segno_format::superblock::Superblock;
-use segno_format::{Block, BlockAddr, Geometry, Nid, SegNo};
+use segno_format::{Block, BlockAddr, Geometry, Ino, Nid, SegNo};
 use segno_layout::{
     Contents, Encoded, Pack, Packs, Reader, Summaries, Unencodable, certain, check_follows, readable_pack,
 };
@@ -14,7 +14,7 @@ use zerocopy::IntoBytes;
 
 /// What a pack of the test says.
 struct Says {
-    orphans: Vec<Nid>,
+    orphans: Vec<Ino>,
     /// Blocks written in the segment of each data log.
     used: [u16; 3],
     nodes: bool,
@@ -69,7 +69,7 @@ fn encode<R: Reader<Error: std::fmt::Debug> + ?Sized>(
         data: [&sums[0], &sums[1], &sums[2]],
         compact: true,
         nodes: says.nodes.then(|| [&sums[3], &sums[4], &sums[5]]),
-        nat: &[RawNatJournalEntry::new(Nid(77), RawNatEntry::new(1, Nid(77), BlockAddr(9999)))],
+        nat: &[RawNatJournalEntry::new(Nid(77), RawNatEntry::new(1, Ino(77), BlockAddr(9999)))],
         sit: &[RawSitJournalEntry::new(SegNo(2), RawSitEntry::new(LogType::ColdData, 0, &[0; 64], 55))],
         kbytes_written: 123_456,
     };
@@ -138,7 +138,7 @@ fn a_pack_is_read_as_it_was_encoded() {
     let mut runs = 0;
     for (name, blocks, sb) in volumes() {
         for &(orphans, used, nodes, count) in if sb.geo.units() == 1 { &small[..] } else { &large } {
-            let orphans = (0..orphans).map(|i| Nid(i + 500)).collect();
+            let orphans = (0..orphans).map(|i| Ino(i + 500)).collect();
             let says = Says { orphans, used, nodes, bitmap_bytes: 0 };
             assert_reads_as_encoded(name, blocks.clone(), &sb.geo, &says, count);
             runs += 1;
@@ -151,7 +151,7 @@ fn a_pack_is_read_as_it_was_encoded() {
 fn a_pack_with_bitmaps_in_its_payload_is_read_as_it_was_encoded() {
     let (device, sb) = volume(true);
     for (orphans, nodes) in [(1021, false), (0, true)] {
-        let orphans = (0..orphans).map(|i| Nid(i + 500)).collect();
+        let orphans = (0..orphans).map(|i| Ino(i + 500)).collect();
         let says = Says { orphans, used: [239, 400, 3], nodes, bitmap_bytes: 0 };
         write(&device, &sb, &says).unwrap();
         let pack = Pack::in_force(&*device as &dyn BlockDevice, &sb.geo).unwrap().unwrap();
@@ -193,7 +193,7 @@ fn a_mount_does_not_depend_on_what_is_inside_the_older_pack() {
 fn more_orphans_than_a_pack_holds_are_refused() {
     let (device, sb) = volume(false);
     let says = |orphans: u32| Says {
-        orphans: (0..orphans).map(|i| Nid(i + 3)).collect(),
+        orphans: (0..orphans).map(|i| Ino(i + 3)).collect(),
         used: [0; 3],
         nodes: true,
         bitmap_bytes: 0,

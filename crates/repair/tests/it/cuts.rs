@@ -5,7 +5,7 @@ use crate::rig::planned;
 use segno_check::Kind;
 use segno_device::MemDevice;
 use segno_format::dentry::{DentryShape, FileType};
-use segno_format::{BlockAddr, Nid};
+use segno_format::{BlockAddr, Ino};
 use segno_repair::Undo;
 use segno_testkit::{CrashLog, CrashPlan, CrashStates, RecordDevice};
 
@@ -26,7 +26,7 @@ const DAMAGES: [Case; 6] = [
     }),
     ("second name of a directory", |e| {
         e.add_name(3, b"again", e.lookup("sub"), FileType::Directory);
-        e.inode(3, |n| n.set_name(Nid(3), b"x"));
+        e.inode(3, |n| n.set_name(Ino(3), b"x"));
     }),
 ];
 

@@ -5,7 +5,7 @@ use segno_format::checkpoint::RawCheckpoint;
 use segno_format::inode::{RawInode, seal_checksum};
 use segno_format::node::RawNode;
 use segno_format::quota::{QUOTA_BLOCK, QuotaTable};
-use segno_format::{Block, BlockAddr, Nid};
+use segno_format::{Block, BlockAddr, Ino};
 
 fn lose(e: &Edit, nid: u32) {
     e.put(e.node(nid), &Block::zeroed());
@@ -64,8 +64,8 @@ fn inode_of_a_quota_file() {
         lose(e, quota);
     });
     after.said("the inode of the quota file was lost, and is made anew", true);
-    let mut bytes = vec![0; after.volume.getattr(Nid(quota)).unwrap().size as usize];
-    after.volume.read(Nid(quota), 0, &mut bytes).unwrap();
+    let mut bytes = vec![0; after.volume.getattr(Ino(quota)).unwrap().size as usize];
+    after.volume.read(Ino(quota), 0, &mut bytes).unwrap();
     assert_eq!(QuotaTable::parse(&bytes, 0, quota).unwrap().entries[&0].space_limits, [0, 1 << 30]);
 }
 
@@ -100,7 +100,7 @@ fn older_version_of_an_inode() {
 fn older_version_under_another_name() {
     let after = after(|e| {
         let ino = e.lookup("two");
-        older(e, ino, |n| n.set_name(Nid(3), b"secret"));
+        older(e, ino, |n| n.set_name(Ino(3), b"secret"));
         lose(e, ino);
     });
     after.said("name two led to no file", true);

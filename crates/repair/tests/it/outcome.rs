@@ -152,7 +152,7 @@ fn lost_inode_whose_name_is_taken() {
         // Another file has the name now, and says so.
         e.inode(small, |n| n.i_links.set(2));
         e.dentry(sub, b"inner", |b, slot, _| {
-            DentryShape::BLOCK.set_target(b, slot, Nid(small), FileType::Regular);
+            DentryShape::BLOCK.set_target(b, slot, Ino(small), FileType::Regular);
         });
     });
     after.said("formerly inner in directory", false);
@@ -167,7 +167,7 @@ fn name_that_leads_to_another_file() {
     let after = after(|e| {
         let small = e.lookup("small");
         e.dentry(e.lookup("sub"), b"inner", |b, slot, _| {
-            DentryShape::BLOCK.set_target(b, slot, Nid(small), FileType::Regular);
+            DentryShape::BLOCK.set_target(b, slot, Ino(small), FileType::Regular);
         });
     });
     after.said("/sub/inner: its name inner led to inode", false);
@@ -219,7 +219,7 @@ fn directory_inside_itself() {
         let deep = e.lookup("sub/deep");
         e.dentry(3, b"sub", |b, slot, _| DentryShape::BLOCK.remove(b, slot, 3));
         e.add_name(deep, b"sub", ino, FileType::Directory);
-        e.inode(ino, |n| n.set_name(Nid(deep), b"sub"));
+        e.inode(ino, |n| n.set_name(Ino(deep), b"sub"));
     });
     after.said("the directory was inside itself", true);
     assert_eq!(after.read(&format!("lost+found/{ino}/inner")), b"inner");

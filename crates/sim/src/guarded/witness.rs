@@ -137,7 +137,7 @@ impl Seen {
 mod tests {
     use super::*;
     use segno_format::node::RawNodeFooter;
-    use segno_format::{BLOCK_SIZE, Block, Nid};
+    use segno_format::{BLOCK_SIZE, Block, Ino, Nid};
 
     const MAIN: u64 = 1024;
 
@@ -150,7 +150,7 @@ mod tests {
     fn node(nid: u32, offset: u32, words: &[(u32, u64)]) -> Block {
         let mut block = Block([0; BLOCK_SIZE]);
         let node = block.view_mut::<RawNode>();
-        node.footer = RawNodeFooter::new(Nid(nid), Nid(4), offset, true);
+        node.footer = RawNodeFooter::new(Nid(nid), Ino(4), offset, true);
         node.footer.cp_ver.set(1);
         words.iter().for_each(|&(slot, at)| node.set(slot, at as u32));
         block

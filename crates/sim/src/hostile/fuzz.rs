@@ -3,7 +3,7 @@ use super::edit::Image;
 use super::ring::Ring;
 use super::{base, draw, find, salvage, trial};
 use segno_device::{BlockDevice, MemDevice};
-use segno_format::{BLOCK_SIZE, Block, BlockAddr, Nid};
+use segno_format::{BLOCK_SIZE, Block, BlockAddr, Ino};
 use segno_journal::record::{Map, Run};
 use segno_journal::{Area, Checkpoint, Group, Journal, Kind, Opened, Record, Section};
 use segno_testkit::Rng;
@@ -68,8 +68,8 @@ fn group(epoch: u64) -> Group {
     let map =
         Map { runs: vec![Run { page: 3, addr: BlockAddr(9), count: 2 }], crcs: Vec::new(), moved: false };
     let records = vec![
-        Record::DentryAdd { ino: Nid(9), file_type: 1, hash: None, primary: true, name: name.clone() },
-        Record::DentryDel { ino: Nid(9), hash: Some(5), name: name.clone() },
+        Record::DentryAdd { ino: Ino(9), file_type: 1, hash: None, primary: true, name: name.clone() },
+        Record::DentryDel { ino: Ino(9), hash: Some(5), name: name.clone() },
         Record::XattrSet { index: 1, name, value: vec![5; 400 * epoch as usize].into() },
         Record::Map(map),
         Record::Truncate { size: 1 << 20 },
@@ -78,8 +78,8 @@ fn group(epoch: u64) -> Group {
         Record::Nlink(2),
     ];
     let kind = if epoch.is_multiple_of(2) { Kind::Epoch } else { Kind::Fsync };
-    let second = Section { ino: Nid(5), epoch, records: vec![Record::InodeFree] };
-    Group { kind, epoch, sections: vec![Section { ino: Nid(4), epoch, records }, second] }
+    let second = Section { ino: Ino(5), epoch, records: vec![Record::InodeFree] };
+    Group { kind, epoch, sections: vec![Section { ino: Ino(4), epoch, records }, second] }
 }
 
 /// Opens a journal whose checksums are made right; it is read twice with the same result, and owned records are those in place.

@@ -59,7 +59,7 @@ fn damaged() -> Snapshot {
     let vol = segno_rescue::Volume::unscanned(&device);
     let (sb, geo) = (vol.superblock.as_ref().unwrap(), vol.geo.unwrap());
     for ino in files.iter().step_by(3) {
-        let addr = vol.nat.as_ref().unwrap().entry(*ino).addr();
+        let addr = vol.nat.as_ref().unwrap().entry(ino.nid()).addr();
         let mut block = vol.reader.block(addr).unwrap();
         block.view_mut::<RawInode>().i_links.set(7);
         segno_format::inode::seal_checksum(&mut block, sb.features, sb.inode_checksum_seed());

@@ -4,7 +4,7 @@ use super::dir::{Child, Dir, Place};
 use crate::report::{Kind, Rules};
 use segno_codec::{CasefoldError, casefold, casefolded_name_hash};
 use segno_format::dentry::{DentryShape, Entry, FileType, bucket_blocks, buckets, slots_for};
-use segno_format::{Nid, Structure, Unit, name_hash};
+use segno_format::{Ino, Structure, Unit, name_hash};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 impl Walk<'_, '_> {
@@ -64,7 +64,7 @@ fn judge_dots(rules: &mut Rules, dir: &mut Dir, place: Place, entry: &Entry<'_>)
     rules.equal("type of . or ..", entry.file_type, FileType::Directory as u8);
     let expected = if which == 0 { dir.ino } else { dir.parent };
     // mkfs.f2fs versions differ in what `..` of lost+found says, and nobody reads it.
-    let loose = which == 1 && dir.is_lost_found && dir.parent == Nid::ROOT.0 && entry.ino.0 == dir.ino;
+    let loose = which == 1 && dir.is_lost_found && dir.parent == Ino::ROOT.0 && entry.ino.0 == dir.ino;
     rules.require(entry.ino.0 == expected || loose, "inode of . or ..", entry.ino.0, expected);
 }
 

@@ -4,7 +4,7 @@ use crate::report::{Kind, Rules};
 use segno_format::dentry::{FileType, MAX_DEPTH};
 use segno_format::inode::{Advise, Inline, InodeFlags, RawInode};
 use segno_format::superblock::Superblock;
-use segno_format::{BLOCK_SIZE, Features, NAME_MAX, Nid};
+use segno_format::{BLOCK_SIZE, Features, Ino, NAME_MAX};
 
 /// What a mode could be where it is impossible.
 const REGULAR: u16 = 0o100_000;
@@ -60,7 +60,7 @@ fn inline(rules: &mut Rules, ino: u32, raw: &RawInode) {
     let dentry = inline.contains(Inline::DENTRY);
     rules.refuse(dentry && !raw.is_dir(), "inline directory in a file of another type");
     // fsck.f2fs accepts it; Linux mounts no volume whose root has no block of its own.
-    let root = dentry && ino == Nid::ROOT.0;
+    let root = dentry && ino == Ino::ROOT.0;
     rules.refuse(root, "the root is an inline directory, and Linux does not mount the volume");
 }
 

@@ -4,7 +4,7 @@ use crate::CheckError;
 use crate::report::{Kind, Rules, Sink};
 use segno_format::dentry::FileType;
 use segno_format::inode::RawInode;
-use segno_format::{Corrupt, Nid, Structure, Unit};
+use segno_format::{Corrupt, Ino, Nid, Structure, Unit};
 use std::collections::HashMap;
 
 struct Names {
@@ -65,7 +65,7 @@ impl Walk<'_, '_> {
         };
         let block = self.volume.reader.block(entry.addr())?;
         let raw: &RawInode = block.view();
-        if raw.footer.check(Nid(ino), Nid(ino)).is_err() || raw.is_dir() {
+        if raw.footer.check(Nid(ino), Ino(ino)).is_err() || raw.is_dir() {
             return Ok(None);
         }
         let file_type = FileType::of_mode(raw.i_mode.get()) as u8;

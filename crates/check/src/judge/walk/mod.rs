@@ -37,7 +37,7 @@ use links::Links;
 use names::Names;
 use segno_format::dentry::FileType;
 use segno_format::inode::RawInode;
-use segno_format::{Corrupt, Nid, Structure, Unit};
+use segno_format::{Corrupt, Ino, Nid, Structure, Unit};
 
 /// What the walk has reached.
 pub(crate) struct Found {
@@ -174,8 +174,8 @@ impl<'w, 'v> Walk<'w, 'v> {
 
 impl Walk<'_, '_> {
     fn tree(&mut self) -> Result<(), CheckError> {
-        if self.claim_nid(Nid::ROOT, Nid::ROOT.0, Structure::Volume) {
-            self.pending.push(PendingDir { ino: Nid::ROOT.0, via: Via::Root });
+        if self.claim_nid(Nid::ROOT, Ino::ROOT.0, Structure::Volume) {
+            self.pending.push(PendingDir { ino: Ino::ROOT.0, via: Via::Root });
         }
         while !self.pending.is_empty() && !self.has_failed() {
             let batch = self.pending.split_off(self.pending.len().saturating_sub(BATCH));

@@ -6,7 +6,7 @@ use crate::report::{Kind, Rules};
 use segno_format::inode::RawInode;
 use segno_format::node::RawNode;
 use segno_format::summary::RawSummary;
-use segno_format::{Block, BlockAddr, Corrupt, Nid, Structure, Unit};
+use segno_format::{Block, BlockAddr, Corrupt, Ino, Nid, Structure, Unit};
 
 impl Walk<'_, '_> {
     /// Notes that a node is referred to, by a structure of inode `by`; false when it cannot be, or was before.
@@ -52,7 +52,7 @@ impl Walk<'_, '_> {
         rules.equal("owner in the NAT", entry.owner().0, ino);
         let block = self.nodes.block(entry.addr())?;
         let footer = block.view::<RawNode>().footer;
-        let right = match footer.check(nid, Nid(ino)) {
+        let right = match footer.check(nid, Ino(ino)) {
             Ok(()) => rules.equal("node offset", footer.node_offset(), offset),
             Err(e) => {
                 rules.add(e);

@@ -7,7 +7,7 @@ use crate::judge::quota::payers;
 use segno_format::dentry::FileType;
 use segno_format::inode::{Inline, RawInode, verify_checksum};
 use segno_format::quota::QUOTA_KINDS;
-use segno_format::{Block, BlockAddr, Nid};
+use segno_format::{Block, BlockAddr, Ino};
 
 /// An inode without nodes of its own that agrees with itself.
 pub(super) struct Simple {
@@ -23,7 +23,7 @@ pub(super) struct Simple {
 /// directories, files with more nodes, compressed ones, and wherever there may be something to report.
 pub(super) fn judge(
     volume: &Volume<'_>,
-    ino: Nid,
+    ino: Ino,
     block: &Block,
     data: &mut Vec<(BlockAddr, u16)>,
 ) -> Option<Simple> {
@@ -33,11 +33,11 @@ pub(super) fn judge(
     if raw.is_dir() || special_nodes {
         return None;
     }
-    raw.footer.check(ino, ino).ok()?;
+    raw.footer.check(ino.nid(), ino).ok()?;
     verify_checksum(block, features, seed).ok()?;
     let layout = raw.layout(features).ok()?;
     let mut file = File::new(ino.0, raw, layout, features);
-    let clean = node::cold_bit(ino, block, false).is_none()
+    let clean = node::cold_bit(ino.nid(), block, false).is_none()
         && fields::check(&file, raw, &volume.sb).hold()
         && xattr::check(&file, block, None).hold();
     if !clean || file.cluster != 0 {

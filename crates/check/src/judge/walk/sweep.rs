@@ -8,7 +8,7 @@ use crate::evidence::{Bitmap, Census, Item, Ledger, Run, Volume, runs};
 use crate::{Pass, Progress};
 use segno_format::inode::RawInode;
 use segno_format::summary::RawSummary;
-use segno_format::{Block, BlockAddr, Features, Nid};
+use segno_format::{Block, BlockAddr, Features, Ino, Nid};
 use std::panic::resume_unwind;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -78,11 +78,11 @@ impl Settled<'_> {
         &mut self,
         volume: &Volume<'_>,
         census: &Census,
-        nid: Nid,
+        ino: Ino,
         simple: &Simple,
         data: &[(BlockAddr, u16)],
     ) {
-        self.inodes.insert(nid.0.into());
+        self.inodes.insert(ino.0.into());
         for (addr, _) in data {
             let owned = volume.geo.seg_of(*addr).is_some_and(|(seg, off)| {
                 let index = u64::from(addr.0 - volume.geo.main_blkaddr);
@@ -127,18 +127,19 @@ impl Worker<'_, '_> {
 
     fn inode(&mut self, addr: BlockAddr, block: &Block) {
         let nid = Nid(block.view::<RawInode>().footer.nid.get());
+        let ino = nid.as_ino();
         self.data.clear();
-        let Some(simple) = simple::judge(self.volume, nid, block, &mut self.data) else { return };
-        let Some(name) = simple.named.only_name(nid.0) else { return };
-        if self.volume.sb.quota_inos().contains(&Some(nid.0)) {
+        let Some(simple) = simple::judge(self.volume, ino, block, &mut self.data) else { return };
+        let Some(name) = simple.named.only_name(ino.0) else { return };
+        if self.volume.sb.quota_inos().contains(&Some(ino.0)) {
             return;
         }
-        self.ledger.find(Item::node(nid, nid.0, addr));
+        self.ledger.find(Item::node(nid, ino.0, addr));
         self.ledger.expect(name);
         let version = self.census.version(nid);
         for &(addr, slot) in &self.data {
             self.ledger.find_owner(addr, RawSummary::data(nid, version, slot));
         }
-        locked(self.shared).add(self.volume, self.census, nid, &simple, &self.data);
+        locked(self.shared).add(self.volume, self.census, ino, &simple, &self.data);
     }
 }

@@ -24,7 +24,7 @@ use segno_codec::casefolded_name_hash;
 use segno_device::Operation;
 use segno_format::inode::{Advise, RawInode};
 use segno_format::sit::LogType;
-use segno_format::{Features, Ino, Nid, name_hash};
+use segno_format::{Features, Ino, name_hash};
 use std::sync::Arc;
 
 /// Result of an attempt to log an inode.
@@ -194,9 +194,9 @@ impl Commit {
     /// What decides about the fsync; `promised` tells that its nodes have room.
     fn history(&self, inode: &Inode, promised: bool) -> Result<InodeHistory> {
         let (regular, compressed, links, advise, parent) =
-            inode.get(|i| (i.is_reg(), i.is_compressed(), i.i_links.get(), i.advise(), Nid(i.i_pino.get())));
+            inode.get(|i| (i.is_reg(), i.is_compressed(), i.i_links.get(), i.advise(), Ino(i.i_pino.get())));
         let since = &self.nodes.since;
-        let in_checkpoint = self.nodes.nat.get(inode.ino)?.in_checkpoint;
+        let in_checkpoint = self.nodes.nat.get(inode.ino.nid())?.in_checkpoint;
         let entry_logged = since.has(inode.ino, Change::EntryLogged);
         // Names matter only for inodes that replay would have to name.
         let is_new = !in_checkpoint && !entry_logged;
@@ -209,7 +209,8 @@ impl Commit {
             renamed: since.has(inode.ino, Change::Renamed),
             node_freed: since.has(inode.ino, Change::NodeFreed),
             lost_pino: advise.contains(Advise::LOST_PINO),
-            parent_in_checkpoint: self.base.geo.nid_ok(parent) && self.nodes.nat.get(parent)?.in_checkpoint,
+            parent_in_checkpoint: self.base.geo.nid_ok(parent)
+                && self.nodes.nat.get(parent.nid())?.in_checkpoint,
             parent_changed: since.has(parent, Change::Directory),
             name_vacated: is_new && self.is_name_vacated(inode, parent),
             dir_renamed: since.has_dir_renamed(),

@@ -5,7 +5,7 @@ use crate::files::Inode;
 use crate::transaction::Op;
 use segno_format::dentry::{DentryShape, Entry};
 use segno_format::inode::{Inline, RawInode};
-use segno_format::{BLOCK_SIZE, Block, BlockAddr, Corrupt, Ino, Nid, Structure, Unit};
+use segno_format::{BLOCK_SIZE, Block, BlockAddr, Corrupt, Ino, Structure, Unit};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ impl Chunk {
 
 /// The inode of an entry; checks that the number is possible.
 pub(super) fn target(dir: Ino, location: Location, entry: &Entry<'_>, max: u32) -> Result<Ino> {
-    if (Nid::ROOT.0..max).contains(&entry.ino.0) {
+    if (Ino::ROOT.0..max).contains(&entry.ino.0) {
         return Ok(entry.ino);
     }
     let (found, max) = (entry.ino.0.into(), max.into());

@@ -176,7 +176,6 @@ fn header(bytes: &[u8]) -> Option<(u32, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use segno_format::Nid;
 
     fn user(entries: &[(u16, u16, u32)]) -> Vec<u8> {
         let mut out = 2u32.to_le_bytes().to_vec();
@@ -205,8 +204,8 @@ mod tests {
         let disk = acl.to_disk();
         assert_eq!(disk.len(), 4 + 4 * 4 + 8 * 3);
         assert_eq!(disk[..12], [1, 0, 0, 0, 1, 0, 7, 0, 2, 0, 6, 0]);
-        assert_eq!(Acl::from_disk(&disk, Nid(9)).unwrap(), acl);
-        assert!(Acl::from_disk(&disk[..disk.len() - 1], Nid(9)).is_err());
+        assert_eq!(Acl::from_disk(&disk, Ino(9)).unwrap(), acl);
+        assert!(Acl::from_disk(&disk[..disk.len() - 1], Ino(9)).is_err());
         assert!(Acl::from_user(&user(&[])).unwrap().is_none());
     }
 

@@ -42,10 +42,10 @@ impl Recovery<'_> {
     }
 
     fn claim_ino(&self, ino: Ino) -> Result<()> {
-        if !self.base.geo.nid_ok(ino) || self.files.nodes.nat.get(ino)?.addr != BlockAddr::NULL {
+        if !self.base.geo.nid_ok(ino) || self.files.nodes.nat.get(ino.nid())?.addr != BlockAddr::NULL {
             return Err(misfit(ino, "number of a new inode is in use or out of range", ino.0.into()));
         }
-        self.files.nodes.nat.claim(ino, ino);
+        self.files.nodes.nat.claim(ino);
         Ok(())
     }
 

@@ -175,7 +175,7 @@ mod tests {
     use super::*;
     use crate::meta::test_geometry;
     use segno_device::MemDevice;
-    use segno_format::{Nid, SegNo};
+    use segno_format::SegNo;
     use segno_journal::record::{InodeNew, Time};
     use segno_journal::{Area, Checkpoint, Group, Journal, Kind, Opened};
     use std::sync::Arc;
@@ -186,7 +186,7 @@ mod tests {
     /// Names that alternate, values that grow, blocks of many inodes.
     fn epoch(n: u64, geo: &Geometry) -> Group {
         let section = |i: u64| {
-            let (ino, here) = (Nid(100 + i as u32 * 3), n.is_multiple_of(2));
+            let (ino, here) = (Ino(100 + i as u32 * 3), n.is_multiple_of(2));
             let name = |s: &str| format!("{s}{}", i % 7).into_bytes().into_boxed_slice();
             let addr = geo.seg_start(SegNo(1)).offset((n * 300 + i) as u32);
             let records = vec![
@@ -248,7 +248,7 @@ mod tests {
         let geo = test_geometry();
         let again = |ino: u32| {
             let records = vec![Record::InodeNew(InodeNew { mode: 0o100_644, ..inode() })];
-            Section { ino: Nid(ino), epoch: EPOCHS, records }
+            Section { ino: Ino(ino), epoch: EPOCHS, records }
         };
         let bad = Group { kind: Kind::Epoch, epoch: EPOCHS, sections: [106, 103, 109].map(again).into() };
         let replay = log((1..EPOCHS).map(|n| epoch(n, &geo)).chain([bad]));
@@ -271,7 +271,7 @@ mod tests {
             projid: 0,
             flags: 0,
             generation: 0,
-            pino: Nid(3),
+            pino: Ino(3),
             rdev: 0,
             inline_xattr_size: 0,
             time: Time::default(),

@@ -45,8 +45,8 @@ impl Crashed {
         Self { rig, file, other, pack }
     }
 
-    fn node(&self, nid: Nid) -> BlockAddr {
-        self.rig.volume.nodes.nat.get(nid).unwrap().addr
+    fn node(&self, nid: impl Into<Nid>) -> BlockAddr {
+        self.rig.volume.nodes.nat.get(nid.into()).unwrap().addr
     }
 
     /// Nid of the file's direct node, and of its xattr node.
@@ -173,9 +173,9 @@ fn journals_of_the_pack_that_cannot_be_are_refused() {
     let c = Crashed::new();
     c.journals_refused("entry count", |nat, _| nat.count = U16::new(39));
     c.journals_refused("nid", |nat, _| nat.entries[0].nid = U32::new(u32::MAX));
-    c.journals_refused("entry of the root directory", |nat, _| entry(nat, Ino::ROOT, 0));
+    c.journals_refused("entry of the root directory", |nat, _| entry(nat, Nid::ROOT, 0));
     let file = c.node(c.file).0;
-    c.journals_refused("nid in the footer", |nat, _| entry(nat, Ino::ROOT, file));
+    c.journals_refused("nid in the footer", |nat, _| entry(nat, Nid::ROOT, file));
     c.journals_refused("entry count", |_, sit| sit.count = U16::new(7));
     c.journals_refused("segment number", |_, sit| sit.entries[0].segno = U32::new(u32::MAX));
     let first = |sit: &mut RawSitJournal, edit: fn(u16) -> u16| {
@@ -210,7 +210,7 @@ fn nodes_that_are_not_what_their_parent_says_are_reported() {
     let owned = move |b: &mut Block| b.view_mut::<RawNode>().footer.ino = U32::new(other);
     c.call_refused("owner in the footer", c.node(direct), owned, c.read(1000));
     let borrowed = move |b: &mut Block| b.view_mut::<RawInode>().i_xattr_nid = U32::new(attrs.0);
-    let list = move |v: &Volume| v.listxattr(Nid(other)).map(drop);
+    let list = move |v: &Volume| v.listxattr(Ino(other)).map(drop);
     c.call_refused("node belongs to another inode", c.node(c.other), borrowed, list);
     let lost = |b: &mut Block| edit_journals(b, |nat, _| entry(nat, direct, 0));
     c.call_refused("node has no address", c.journals(), lost, c.read(1000));

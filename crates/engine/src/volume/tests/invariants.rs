@@ -103,21 +103,21 @@ fn nodes() {
         v.nodes.slot_addrs(&file.frame, 900..2_000).map(drop)
     });
     assert_stops("freed twice", |v, file| {
-        v.nodes.nat.free(file.ino)?;
-        v.nodes.nat.free(file.ino).map(drop)
+        v.nodes.nat.free(file.ino.nid())?;
+        v.nodes.nat.free(file.ino.nid()).map(drop)
     });
     assert_stops("before the last checkpoint ended", |v, file| {
-        v.nodes.nat.moved(file.ino, v.base.geo.seg_start(SegNo(3)))?;
+        v.nodes.nat.moved(file.ino.nid(), v.base.geo.seg_start(SegNo(3)))?;
         v.nodes.nat.freeze();
         v.nodes.nat.freeze();
         Err(Error::Invariant("NAT changes are frozen before the last checkpoint ended"))
     });
     assert_stops("new node is in the cache already", |v, file| {
-        v.nodes.cache.create(&v.base.tx.begin(), file.ino, file.ino, 0, true);
+        v.nodes.cache.create(&v.base.tx.begin(), file.ino.nid(), file.ino, 0, true);
         Err(Error::Invariant("a new node is in the cache already"))
     });
     assert_stops("the root directory is freed", |v, _| {
-        v.nodes.free_node(&v.base.tx.begin(), Ino::ROOT, Ino::ROOT)
+        v.nodes.free_node(&v.base.tx.begin(), Nid::ROOT, Ino::ROOT)
     });
 }
 

@@ -29,7 +29,7 @@ fn assert_gone(dev: &MemDevice, v: &Volume, ino: Ino) {
 #[test]
 fn a_node_freed_during_its_write_stays_freed() {
     let (dev, v, ino) = with_file();
-    let stale = NodeWrite { frame: v.nodes.cache.get(ino).unwrap(), marks: Marks::default() };
+    let stale = NodeWrite { frame: v.nodes.cache.get(ino.nid()).unwrap(), marks: Marks::default() };
     v.unlink(Ino::ROOT, b"a").unwrap();
     {
         let op = v.base.tx.begin();
@@ -60,5 +60,5 @@ fn a_node_freed_during_cleaning_stays_freed() {
     v.nodes.cache.modify_inode(&v.base.tx.begin(), &inode.frame, |i| {
         (i.i_xattr_nid, i.i_blocks) = (U32::new(0), U64::new(1));
     });
-    assert_gone(&dev, &v, frame.nid);
+    assert_gone(&dev, &v, Ino(frame.nid.0));
 }

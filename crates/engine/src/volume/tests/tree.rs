@@ -18,7 +18,7 @@ fn damage_in_the_tree_is_reported() {
     let (direct, indirect) = (nid(&file, 0), nid(&file, 2));
     let cases = [
         (0, nid(&other, 0), "belongs to another inode"),
-        (0, file.ino, "node offset"),
+        (0, file.ino.nid(), "node offset"),
         (0, indirect, "node offset"),
         (2, direct, "node offset"),
         (2, Nid(u32::MAX), "out of range"),

@@ -96,8 +96,8 @@ fn names_are_refused_with_the_errno_of_linux() {
     assert_eq!(errno(rig.v.lookup(ROOT, b"none")), 2);
     assert_eq!(errno(rig.v.unlink(ROOT, b"none")), 2);
     assert_eq!(errno(rig.v.rmdir(ROOT, b"none")), 2);
-    assert_eq!(errno(rig.v.getattr(segno_format::Nid(4000))), 2);
-    assert_eq!(errno(rig.v.getattr(segno_format::Nid(u32::MAX))), 2);
+    assert_eq!(errno(rig.v.getattr(segno_format::Ino(4000))), 2);
+    assert_eq!(errno(rig.v.getattr(segno_format::Ino(u32::MAX))), 2);
     assert_eq!(errno(rig.v.unlink(ROOT, b"d")), 21);
     assert_eq!(errno(rig.v.rmdir(ROOT, b"f")), 20);
     assert_eq!(errno(rig.v.rmdir(ROOT, b"d")), 39);

@@ -2,7 +2,7 @@
 use super::{ALL, REG, ROOT, Rig};
 use segno_engine::lab::Probe;
 use segno_engine::{Error, Owner};
-use segno_format::{Features, Ino, Nid};
+use segno_format::{Features, Ino};
 
 const ME: Owner = Owner { uid: 0, gid: 0, umask: 0 };
 
@@ -47,7 +47,7 @@ fn hidden_and_other_nodes_are_no_inodes() {
     rig.v.write(file, 0, &vec![1; 12 << 20]).unwrap();
     rig.v.sync().unwrap();
     for number in quota.into_iter().chain([0, 1, 2, file.0 + 1, file.0 + 2, 5000, u32::MAX]) {
-        assert!(is_absent(&rig, Nid(number)), "{number}");
+        assert!(is_absent(&rig, Ino(number)), "{number}");
     }
     // An open file without a name.
     rig.v.open(file).unwrap();
