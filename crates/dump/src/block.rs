@@ -42,7 +42,7 @@ impl Image<'_> {
         let blocks = (0..BLOCKS_PER_SEG).map(|i| start.offset(i)).filter(|a| self.in_use(*a) == Some(true));
         let blocks: Vec<Value> = blocks.map(|a| self.block(a.0)).collect();
         Ok(
-            json!({ "segno": seg, "blkaddr": start.0, "section": geo.sec_of(SegNo(seg)), "sit": sit, "valid_blocks": blocks }),
+            json!({ "segno": seg, "blkaddr": start.0, "section": geo.sec_of(SegNo(seg)).0, "sit": sit, "valid_blocks": blocks }),
         )
     }
 

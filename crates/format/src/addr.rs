@@ -1,4 +1,4 @@
-//! Numbers with types: block addresses, node ids, segment numbers.
+//! Numbers with types: block addresses, node ids, numbers of segments and of sections.
 use core::fmt;
 
 /// Address of a 4 KiB block, counted from the start of the volume.
@@ -37,9 +37,37 @@ impl fmt::Display for BlockAddr {
     }
 }
 
-/// Node id: index into the NAT.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Nid(pub u32);
+/// A number that is shown as it is.
+macro_rules! number {
+    ($(#[$doc:meta])+ $name:ident) => {
+        $(#[$doc])+
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u32);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+number! {
+    /// Node id: index into the NAT.
+    Nid
+}
+number! {
+    /// Inode number: names a file, a directory or another inode, and owns nodes.
+    Ino
+}
+number! {
+    /// Segment number, counted from the start of the main area.
+    SegNo
+}
+number! {
+    /// Section number, counted from the start of the main area.
+    SecNo
+}
 
 impl Nid {
     /// No node.
@@ -54,16 +82,6 @@ impl Nid {
         Ino(self.0)
     }
 }
-
-impl fmt::Display for Nid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-/// Inode number: names a file, a directory or another inode, and owns nodes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ino(pub u32);
 
 impl Ino {
     /// No inode.
@@ -88,16 +106,6 @@ impl From<Ino> for Nid {
     }
 }
 
-impl fmt::Display for Ino {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-/// Segment number, counted from the start of the main area.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SegNo(pub u32);
-
 impl SegNo {
     /// "No segment", as stored in the unused slots of the checkpoint.
     pub const NONE: Self = Self(u32::MAX);
@@ -109,8 +117,16 @@ impl SegNo {
     }
 }
 
-impl fmt::Display for SegNo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+impl SecNo {
+    /// As an index into per-section tables.
+    #[must_use]
+    pub fn idx(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The section `n` further on; saturates.
+    #[must_use]
+    pub fn offset(self, n: u32) -> Self {
+        Self(self.0.saturating_add(n))
     }
 }

@@ -1,6 +1,6 @@
 //! Addresses and sizes of the areas, and the arithmetic between them.
 use crate::summary::SummaryLayout;
-use crate::{BLOCK_SIZE, BLOCKS_PER_SEG, BlockAddr, Nid, SegNo};
+use crate::{BLOCK_SIZE, BLOCKS_PER_SEG, BlockAddr, Nid, SecNo, SegNo};
 
 /// Bytes of a NAT entry.
 pub(crate) const NAT_ENTRY_BYTES: u32 = 9;
@@ -122,18 +122,18 @@ impl Geometry {
 
     /// Section of a segment.
     #[must_use]
-    pub fn sec_of(&self, s: SegNo) -> u32 {
-        s.0.checked_div(self.segs_per_sec).unwrap_or(0)
+    pub fn sec_of(&self, s: SegNo) -> SecNo {
+        SecNo(s.0.checked_div(self.segs_per_sec).unwrap_or(0))
     }
 
     /// First segment of a section.
     #[must_use]
-    pub fn sec_start(&self, sec: u32) -> SegNo {
-        SegNo(sec.saturating_mul(self.segs_per_sec))
+    pub fn sec_start(&self, sec: SecNo) -> SegNo {
+        SegNo(sec.0.saturating_mul(self.segs_per_sec))
     }
 
     /// Segments of a section.
-    pub fn segments_of(&self, sec: u32) -> impl Iterator<Item = SegNo> + use<> {
+    pub fn segments_of(&self, sec: SecNo) -> impl Iterator<Item = SegNo> + use<> {
         let first = self.sec_start(sec).0;
         (first..first.saturating_add(self.segs_per_sec)).map(SegNo)
     }

@@ -6,7 +6,7 @@ use crate::volume::Volume;
 use crate::zones::Zones;
 use segno_format::inode::RawInode;
 use segno_format::node::RawNode;
-use segno_format::{ADDRS_PER_BLOCK, BLOCKS_PER_SEG, Block, BlockAddr, SegNo};
+use segno_format::{ADDRS_PER_BLOCK, BLOCKS_PER_SEG, Block, BlockAddr, SecNo, SegNo};
 use segno_layout::Chain;
 use std::collections::BTreeSet;
 
@@ -62,8 +62,8 @@ fn named(vol: &Volume<'_>, block: &Block) -> Vec<BlockAddr> {
 pub(crate) struct Places<'t> {
     taken: &'t mut BlockSet,
     zones: &'t Zones,
-    /// Segments of the logs, before the repair.
-    logs: BTreeSet<u32>,
+    /// Sections of the logs, before the repair.
+    logs: BTreeSet<SecNo>,
     /// Segments in use by each kind: data, nodes.
     open: [Option<SegNo>; 2],
 }
@@ -109,13 +109,11 @@ impl<'t> Places<'t> {
     /// The first segment of a section in which nothing is.
     fn fresh(&self, state: &State<'_>) -> Option<SegNo> {
         let geo = &state.vol.geo;
-        let opened = |sec: u32| self.open.iter().flatten().any(|seg| geo.sec_of(*seg) == sec);
+        let opened = |sec: SecNo| self.open.iter().flatten().any(|seg| geo.sec_of(*seg) == sec);
         // From the end: logs and streams of data that a journal has yet to name begin at the front.
-        let free = |sec: &u32| !self.logs.contains(sec) && !opened(*sec) && self.zones.may_begin(*sec);
-        (0..geo.section_count).rev().filter(free).find_map(|sec| {
-            let first = geo.sec_start(sec);
-            let mut segs = (first.0..first.0 + geo.segs_per_sec).map(SegNo);
-            segs.all(|seg| self.taken.is_empty_in(seg)).then_some(first)
+        let free = |sec: &SecNo| !self.logs.contains(sec) && !opened(*sec) && self.zones.may_begin(*sec);
+        (0..geo.section_count).rev().map(SecNo).filter(free).find_map(|sec| {
+            geo.segments_of(sec).all(|seg| self.taken.is_empty_in(seg)).then(|| geo.sec_start(sec))
         })
     }
 

@@ -5,7 +5,7 @@ use crate::tables::{Claims, Logs};
 use crate::zones::Zones;
 use segno_format::checkpoint::LogPosition;
 use segno_format::sit::LogType;
-use segno_format::{BLOCKS_PER_SEG, Geometry, SegNo};
+use segno_format::{BLOCKS_PER_SEG, Geometry, SecNo, SegNo};
 use std::collections::BTreeSet;
 
 struct Choice<'c> {
@@ -13,7 +13,7 @@ struct Choice<'c> {
     claims: &'c Claims,
     zones: &'c Zones,
     /// Sections that logs have by now.
-    sections: BTreeSet<u32>,
+    sections: BTreeSet<SecNo>,
 }
 
 /// Chooses a position for each log; no two are in one section.
@@ -53,12 +53,9 @@ impl Choice<'_> {
 
     fn fresh(&mut self, log: LogType) -> Option<LogPosition> {
         let geo = &self.geo;
-        let empty = |sec: &u32| {
-            let first = geo.sec_start(*sec);
-            (first.0..first.0 + geo.segs_per_sec).all(|seg| self.claims.is_empty_in(SegNo(seg)))
-        };
-        let free = |sec: &u32| !self.sections.contains(sec) && self.zones.may_begin(*sec) && empty(sec);
-        let sec = (0..geo.section_count).find(free)?;
+        let empty = |sec: &SecNo| geo.segments_of(*sec).all(|seg| self.claims.is_empty_in(seg));
+        let free = |sec: &SecNo| !self.sections.contains(sec) && self.zones.may_begin(*sec) && empty(sec);
+        let sec = (0..geo.section_count).map(SecNo).find(free)?;
         self.sections.insert(sec);
         Some(LogPosition { log, seg: geo.sec_start(sec), blkoff: 0, alloc_type: 0 })
     }

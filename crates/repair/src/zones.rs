@@ -3,7 +3,7 @@ use crate::error::{RepairError, Result};
 use crate::volume::Volume;
 use segno_check::CheckError;
 use segno_device::ZoneKind;
-use segno_format::{BlockAddr, Features};
+use segno_format::{BlockAddr, Features, SecNo};
 use std::collections::BTreeSet;
 
 /// Where new blocks may go.
@@ -12,7 +12,7 @@ pub(crate) struct Zones {
     /// Whether the volume has zones, so that only whole sections are used.
     pub has_pointers: bool,
     /// Sections whose zone is not empty.
-    begun: BTreeSet<u32>,
+    begun: BTreeSet<SecNo>,
 }
 
 impl Zones {
@@ -38,7 +38,7 @@ impl Zones {
     }
 
     /// Whether a section can be written from its start.
-    pub(crate) fn may_begin(&self, sec: u32) -> bool {
+    pub(crate) fn may_begin(&self, sec: SecNo) -> bool {
         !self.begun.contains(&sec)
     }
 }

@@ -13,7 +13,7 @@ use segno_format::inode::{Inline, InodeFlags};
 use segno_format::node::{NodeKind, first_block, kind_of_offset};
 use segno_format::sit::LogType;
 use segno_format::summary::{RawSummary, SummaryType};
-use segno_format::{BLOCKS_PER_SEG, BlockAddr, Corrupt, Ino, Nid, SegNo, Structure};
+use segno_format::{BLOCKS_PER_SEG, BlockAddr, Corrupt, Ino, Nid, SecNo, SegNo, Structure};
 use segno_journal::data_crc;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,18 +28,18 @@ struct Moving {
 impl Gc {
     /// Moves every valid block out of a section; blocks of pinned files only on request.
     pub(super) fn clean_section(&self, victim: &Victim, pinned_too: bool) -> Result<()> {
-        let class = self.nodes.space.with_table(|t| t.class_of_section(victim.sec));
+        let sec = SecNo(victim.sec);
+        let class = self.nodes.space.with_table(|t| t.class_of_section(sec));
         let same = class == victim.class;
         invariant!(self.base.health, same, "a section of nodes is cleaned as one of data, or the reverse");
-        for seg in self.base.geo.segments_of(victim.sec) {
+        for seg in self.base.geo.segments_of(sec) {
             let listed = self.owners_in(seg, victim.class)?;
             match victim.class {
                 Class::Node => self.move_nodes(&listed)?,
                 Class::Data => drop(self.move_listed(&listed, pinned_too)?),
             }
         }
-        if victim.class == Class::Node || self.nodes.space.with_table(|t| t.valid_in_section(victim.sec)) == 0
-        {
+        if victim.class == Class::Node || self.nodes.space.with_table(|t| t.valid_in_section(sec)) == 0 {
             stat::add(&self.base.stats.gc_sections, 1);
         }
         Ok(())

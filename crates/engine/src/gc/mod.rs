@@ -21,6 +21,7 @@ use crate::sync::atomic::{AtomicU8, AtomicU64};
 use segno_clean::Class;
 use segno_clean::need::Request;
 use segno_clean::policy::{self, Facts, Situation, Victim, VictimPolicy};
+use segno_format::SecNo;
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
@@ -43,7 +44,7 @@ pub struct Cleaner {
     since: u64,
     /// Sections that background rounds have chosen, so that a section that cannot be emptied is not chosen
     /// repeatedly.
-    chosen: BTreeSet<u32>,
+    chosen: BTreeSet<SecNo>,
     paced: paced::Paced,
 }
 
@@ -162,7 +163,7 @@ impl Gc {
                     let known = victim.sec < self.base.geo.section_count;
                     invariant!(self.base.health, known, "a victim is not a section of the volume");
                     run.tried = true;
-                    self.nodes.space.with_table(|t| t.set_aside(victim.sec));
+                    self.nodes.space.with_table(|t| t.set_aside(SecNo(victim.sec)));
                     self.clean_victim(cleaner, &victim, pin, run.pinned_too)?;
                 }
                 None if room.is_spent() && !run.pinned_too => {
@@ -191,7 +192,7 @@ impl Gc {
         }
         self.pin_victim(|t| {
             let victim = cleaner.foreground.pick(t.index(), &situation)?;
-            let valid = u64::from(t.valid_in_section(victim.sec));
+            let valid = u64::from(t.valid_in_section(SecNo(victim.sec)));
             let worth = room.is_spent() || valid <= most;
             worth.then_some(victim)
         })
@@ -254,8 +255,8 @@ impl Gc {
             cleaner.chosen.iter().for_each(|&sec| t.set_aside(sec));
             let victim = (0..BACKGROUND_TRIES).find_map(|_| {
                 let victim = cleaner.background.pick(t.index(), &situation)?;
-                t.set_aside(victim.sec);
-                (u64::from(t.valid_in_section(victim.sec)) <= most).then_some(victim)
+                t.set_aside(SecNo(victim.sec));
+                (u64::from(t.valid_in_section(SecNo(victim.sec))) <= most).then_some(victim)
             });
             t.reconsider();
             victim
@@ -264,7 +265,7 @@ impl Gc {
             cleaner.chosen.clear();
             return Ok(false);
         };
-        cleaner.chosen.insert(victim.sec);
+        cleaner.chosen.insert(SecNo(victim.sec));
         stat::add(&self.base.stats.gc_background, 1);
         self.clean_section(&victim, false).map(|()| true)
     }
@@ -277,11 +278,11 @@ impl Gc {
     ) -> Option<(Victim, SegmentPin)> {
         let (victim, pin) = self.nodes.space.pin(|t| {
             let victim = choose(t).filter(|v| {
-                let idle = !t.is_section_busy(self.base.geo.sec_start(v.sec));
+                let idle = !t.is_section_busy(self.base.geo.sec_start(SecNo(v.sec)));
                 invariant!(self.base.health, idle, "a victim is being filled", else {});
                 idle
             });
-            (victim, victim.iter().flat_map(|v| self.base.geo.segments_of(v.sec)).collect())
+            (victim, victim.iter().flat_map(|v| self.base.geo.segments_of(SecNo(v.sec))).collect())
         });
         victim.map(|victim| (victim, pin))
     }

@@ -7,7 +7,7 @@ use crate::space::SegmentPin;
 use crate::stat;
 use crate::sync::atomic::Ordering;
 use segno_clean::policy::{Situation, Victim};
-use segno_format::BLOCKS_PER_SEG;
+use segno_format::{BLOCKS_PER_SEG, SecNo};
 
 /// Maximum sections per checkpoint in urgent or requested cleaning.
 const AT_A_TIME: u32 = 16;
@@ -70,7 +70,7 @@ impl Gc {
         // Copies use free sections until the checkpoint: if few are left, one victim at a time.
         while tried == 0 || (tried < AT_A_TIME && !self.files.room.assess()) {
             let Some((victim, pin)) = self.worth_cleaning(&mut cleaner) else { break };
-            self.nodes.space.with_table(|t| t.set_aside(victim.sec));
+            self.nodes.space.with_table(|t| t.set_aside(SecNo(victim.sec)));
             tried += 1;
             if let Err(e) = self.clean_victim(&mut cleaner, &victim, pin, false) {
                 self.nodes.space.with_table(|t| t.reconsider());
@@ -91,7 +91,7 @@ impl Gc {
         let situation = Situation { facts: self.gc_facts(), ..Situation::default() };
         self.pin_victim(|t| {
             let victim = cleaner.foreground.pick(t.index(), &situation)?;
-            (u64::from(t.valid_in_section(victim.sec)) <= most).then_some(victim)
+            (u64::from(t.valid_in_section(SecNo(victim.sec))) <= most).then_some(victim)
         })
     }
 

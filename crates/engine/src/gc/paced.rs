@@ -12,8 +12,8 @@ use segno_clean::batch::Committed;
 use segno_clean::need::{Figures, Request, Work};
 use segno_clean::pace::{self, Host, Pacer};
 use segno_clean::policy::{Situation, Victim};
-use segno_format::BlockAddr;
 use segno_format::summary::RawSummary;
+use segno_format::{BlockAddr, SecNo};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -225,14 +225,14 @@ impl Host for Cleaning<'_> {
     }
 
     fn valid(&self, section: u32) -> u64 {
-        self.gc.nodes.space.with_table(|t| t.valid_in_section(section)).into()
+        self.gc.nodes.space.with_table(|t| t.valid_in_section(SecNo(section))).into()
     }
 
     fn list(&mut self, victims: &[Victim]) -> Result<()> {
         let mut all = Vec::new();
         for victim in victims {
             let mut add = |seg| self.gc.owners_in(seg, victim.class).map(|owners| all.extend(owners));
-            match self.gc.base.geo.segments_of(victim.sec).try_for_each(&mut add) {
+            match self.gc.base.geo.segments_of(SecNo(victim.sec)).try_for_each(&mut add) {
                 // A damaged section stays as it is.
                 Err(Error::Corrupt(c)) => self.gc.base.health.note_damage(&c),
                 other => other?,
@@ -306,7 +306,7 @@ impl Host for Cleaning<'_> {
             }
             if self.valid(victim.sec) > 0 {
                 // Not chosen again unless nothing else is left.
-                self.gc.nodes.space.with_table(|t| t.set_aside(victim.sec));
+                self.gc.nodes.space.with_table(|t| t.set_aside(SecNo(victim.sec)));
                 continue;
             }
             stat::add(&stats.gc_sections, 1);

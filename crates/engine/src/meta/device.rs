@@ -4,7 +4,7 @@ use super::durable::{Durable, More, Written};
 use super::node_readahead::NodeReadahead;
 use crate::error::{Error, Result};
 use segno_device::{BlockDevice, HostStorage, Operation};
-use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Corrupt, Geometry, Structure};
+use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Corrupt, Geometry, SecNo, Structure};
 use std::sync::Arc;
 
 /// Maximum number of blocks gathered into one write.
@@ -38,25 +38,25 @@ impl Device {
     }
 
     /// Write pointer of a section; `None` if it may be written in any order.
-    pub fn pointer(&self, sec: u32) -> Option<u32> {
+    pub fn pointer(&self, sec: SecNo) -> Option<u32> {
         self.zones.as_ref()?.pointer(sec)
     }
 
     /// Whether a block is beyond the write pointer of its zone.
     pub fn is_unwritten(&self, at: BlockAddr) -> bool {
-        let Some((zones, sec)) = self.zones.as_ref().and_then(|z| Some((z, z.section_of(at.0)?))) else {
+        let Some((zones, sec)) = self.zones.as_ref().and_then(|z| Some((z, z.section_of(at)?))) else {
             return false;
         };
         zones.pointer(sec).is_some_and(|p| u64::from(at.0) >= zones.start_of(sec) + u64::from(p))
     }
 
     /// Sections with a write pointer, and its position.
-    pub fn pointers(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
-        self.zones.iter().flat_map(|z| (0..z.sections()).filter_map(|sec| Some((sec, z.pointer(sec)?))))
+    pub fn pointers(&self) -> impl Iterator<Item = (SecNo, u32)> + '_ {
+        self.zones.iter().flat_map(|z| z.sections().filter_map(|sec| Some((sec, z.pointer(sec)?))))
     }
 
     /// Resets a section whose content is no longer needed, if it must be before it is rewritten.
-    pub fn reset_section(&self, sec: u32) -> Result<()> {
+    pub fn reset_section(&self, sec: SecNo) -> Result<()> {
         let Some(zones) = self.zones.as_ref().filter(|z| z.pointer(sec).is_some_and(|p| p > 0)) else {
             return Ok(());
         };
@@ -67,7 +67,7 @@ impl Device {
     }
 
     /// Finishes the zone of a section, which then takes no more writes.
-    pub fn finish_section(&self, sec: u32) -> Result<()> {
+    pub fn finish_section(&self, sec: SecNo) -> Result<()> {
         let Some(zones) = &self.zones else { return Ok(()) };
         let start = zones.start_of(sec);
         self.raw.finish_zone(start).map_err(Self::error(Operation::FinishZone, start))?;
@@ -153,7 +153,7 @@ impl Device {
         self.durable.note_write();
         self.ahead.wrote(addr, blocks);
         if let (Ok(()), Some(zones)) = (&done, &self.zones) {
-            zones.wrote(addr.0, blocks as u32);
+            zones.wrote(addr, blocks as u32);
         }
         done.map_err(Self::error(Operation::Write, addr.0))
     }
@@ -168,9 +168,9 @@ impl Device {
     pub fn write_scattered(&self, blocks: &mut [(BlockAddr, Arc<Block>)]) -> Result<()> {
         blocks.sort_by_key(|(a, _)| *a);
         let Some(zones) = &self.zones else { return self.write_sorted(blocks, Self::write) };
-        let of_zones = blocks.chunk_by(|(a, _), (b, _)| zones.section_of(a.0) == zones.section_of(b.0));
+        let of_zones = blocks.chunk_by(|(a, _), (b, _)| zones.section_of(*a) == zones.section_of(*b));
         let mut of_zones: Vec<_> = of_zones.collect();
-        of_zones.sort_by_key(|run| run.first().map(|(a, _)| zones.write_order(a.0, run.len())));
+        of_zones.sort_by_key(|run| run.first().map(|(a, _)| zones.write_order(*a, run.len())));
         of_zones.into_iter().try_for_each(|run| self.write_sorted(run, Self::write))
     }
 

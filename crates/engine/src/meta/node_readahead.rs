@@ -49,9 +49,9 @@ impl NodeReadahead {
         end: u32,
         look: impl FnOnce(&Block) -> R,
     ) -> Option<R> {
-        let (batch, next) = self.0.lock().find(addr.0, end)?;
+        let (batch, next) = self.0.lock().find(addr, end)?;
         next.into_iter().for_each(|n| n.begin(dev));
-        batch.look(dev, addr.0, look)
+        batch.look(dev, addr, look)
     }
 
     /// Notes a read of blocks that were not read ahead. If it continues the last one, starts a batch.
@@ -68,8 +68,8 @@ impl NodeReadahead {
 }
 
 impl Plan {
-    fn find(&mut self, addr: u32, end: u32) -> Option<(Arc<Batch>, Option<Next>)> {
-        let batch = self.batches.iter().find(|b| b.blocks.contains(&addr) && !b.is_stale())?.clone();
+    fn find(&mut self, addr: BlockAddr, end: u32) -> Option<(Arc<Batch>, Option<Next>)> {
+        let batch = self.batches.iter().find(|b| b.blocks.contains(&addr.0) && !b.is_stale())?.clone();
         let is_last = self.batches.last().is_some_and(|b| Arc::ptr_eq(b, &batch));
         let twice = batch.blocks.len() as u32 * 2;
         let next = if is_last { self.add(batch.blocks.end, twice, end) } else { None };
@@ -121,10 +121,10 @@ impl Batch {
         self.stale.load(Ordering::Acquire)
     }
 
-    fn look<R>(&self, dev: &dyn BlockDevice, addr: u32, look: impl FnOnce(&Block) -> R) -> Option<R> {
+    fn look<R>(&self, dev: &dyn BlockDevice, addr: BlockAddr, look: impl FnOnce(&Block) -> R) -> Option<R> {
         let mut content = self.content.lock();
         content.begin(dev, &self.blocks, None);
-        let at = addr.checked_sub(self.blocks.start)? as usize;
+        let at = addr.0.checked_sub(self.blocks.start)? as usize;
         let seen = look(content.wait()?.blocks().get(at)?);
         (!self.is_stale()).then_some(seen)
     }

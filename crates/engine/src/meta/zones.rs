@@ -1,7 +1,7 @@
 //! The zones of the main area. Each section is one; a section of a sequential zone must be written in order.
 use crate::error::{Error, Result};
 use segno_device::{BlockDevice, Operation, ZoneKind};
-use segno_format::Geometry;
+use segno_format::{BlockAddr, Geometry, SecNo};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Number of logs that write concurrently.
@@ -13,7 +13,7 @@ const ANYWHERE: u32 = u32::MAX;
 pub struct Zones {
     pointers: Vec<AtomicU32>,
     pub per_sec: u32,
-    first: u32,
+    first: BlockAddr,
 }
 
 impl Zones {
@@ -24,7 +24,7 @@ impl Zones {
         let zones = Self {
             pointers: (0..geo.section_count).map(|_| AtomicU32::new(ANYWHERE)).collect(),
             per_sec,
-            first: geo.main_blkaddr,
+            first: BlockAddr(geo.main_blkaddr),
         };
         for z in dev.zones().map_err(io)?.iter().filter(|z| z.kind == ZoneKind::Sequential) {
             if z.start >= u64::from(geo.main_end()) {
@@ -33,7 +33,7 @@ impl Zones {
             if z.capacity != z.blocks {
                 return Err(unfit("zones with a capacity below their size"));
             }
-            let into = z.start.checked_sub(zones.first.into()).filter(|n| n.is_multiple_of(per_sec.into()));
+            let into = z.start.checked_sub(zones.first.0.into()).filter(|n| n.is_multiple_of(per_sec.into()));
             let sec = into.map(|n| n / u64::from(per_sec)).filter(|_| z.blocks == u64::from(per_sec));
             let Some(pointer) = sec.and_then(|s| zones.pointers.get(s as usize)) else {
                 return Err(unfit("zones that are not its sections"));
@@ -47,22 +47,22 @@ impl Zones {
         Ok(zones)
     }
 
-    fn cell(&self, sec: u32) -> Option<&AtomicU32> {
-        self.pointers.get(sec as usize).filter(|p| p.load(Ordering::Relaxed) != ANYWHERE)
+    fn cell(&self, sec: SecNo) -> Option<&AtomicU32> {
+        self.pointers.get(sec.idx()).filter(|p| p.load(Ordering::Relaxed) != ANYWHERE)
     }
     /// Write pointer of a section; `None` if it may be written in any order.
-    pub fn pointer(&self, sec: u32) -> Option<u32> {
+    pub fn pointer(&self, sec: SecNo) -> Option<u32> {
         self.cell(sec).map(|p| p.load(Ordering::Relaxed))
     }
-    pub fn section_of(&self, addr: u32) -> Option<u32> {
-        addr.checked_sub(self.first)?.checked_div(self.per_sec)
+    pub fn section_of(&self, addr: BlockAddr) -> Option<SecNo> {
+        addr.0.checked_sub(self.first.0)?.checked_div(self.per_sec).map(SecNo)
     }
-    pub fn start_of(&self, sec: u32) -> u64 {
-        u64::from(self.first) + u64::from(sec) * u64::from(self.per_sec)
+    pub fn start_of(&self, sec: SecNo) -> u64 {
+        u64::from(self.first.0) + u64::from(sec.0) * u64::from(self.per_sec)
     }
     /// Order in which to write blocks of several sections: open zones first, then those the write fills, then empty
     /// ones.
-    pub fn write_order(&self, addr: u32, blocks: usize) -> u8 {
+    pub fn write_order(&self, addr: BlockAddr, blocks: usize) -> u8 {
         match self.section_of(addr).and_then(|sec| self.pointer(sec)) {
             Some(0) if blocks < self.per_sec as usize => 2,
             Some(0) => 1,
@@ -70,19 +70,19 @@ impl Zones {
         }
     }
     /// Advances the write pointer.
-    pub fn wrote(&self, addr: u32, blocks: u32) {
+    pub fn wrote(&self, addr: BlockAddr, blocks: u32) {
         let Some(sec) = self.section_of(addr) else { return };
         if let Some(p) = self.cell(sec) {
-            p.store(((addr - self.first) % self.per_sec) + blocks, Ordering::Relaxed);
+            p.store(((addr.0 - self.first.0) % self.per_sec) + blocks, Ordering::Relaxed);
         }
     }
-    pub fn set(&self, sec: u32, pointer: u32) {
+    pub fn set(&self, sec: SecNo, pointer: u32) {
         if let Some(p) = self.cell(sec) {
             p.store(pointer, Ordering::Relaxed);
         }
     }
-    pub fn sections(&self) -> u32 {
-        self.pointers.len() as u32
+    pub fn sections(&self) -> impl Iterator<Item = SecNo> + use<> {
+        (0..self.pointers.len() as u32).map(SecNo)
     }
 }
 

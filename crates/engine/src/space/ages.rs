@@ -3,7 +3,7 @@ use super::Space;
 use super::table::Table;
 use segno_clean::lifetime::{DataLog, Lifetimes, OldCopy};
 use segno_format::sit::LogType;
-use segno_format::{BlockAddr, SegNo};
+use segno_format::{BlockAddr, SecNo, SegNo};
 
 /// The clock of opening stamps, and what depends on it.
 #[derive(Debug, Default)]
@@ -17,14 +17,15 @@ pub(super) struct Ages {
 impl Table {
     /// Gives each section a stamp by the rank of its SIT mtime, as if the sections had been written one after the other.
     pub fn stamp_by_mtime(&mut self) {
-        let mut used: Vec<(u64, u32)> = (0u32..)
+        let mut used: Vec<(u64, SecNo)> = (0..)
+            .map(SecNo)
             .zip(self.secs.iter())
             .filter(|(_, s)| s.valid > 0)
             .map(|(sec, _)| (self.section_mtime(sec), sec))
             .collect();
         used.sort_unstable();
         for (_, sec) in used {
-            self.index.opened(sec, self.ages.written);
+            self.index.opened(sec.0, self.ages.written);
             self.ages.written += u64::from(self.index.per_sec());
         }
     }
@@ -56,20 +57,20 @@ impl Table {
     pub(super) fn stamp_opening(&mut self, seg: SegNo) {
         let sec = self.geo.sec_of(seg);
         if self.valid_in_section(sec) == 0 {
-            self.index.opened(sec, self.ages.written);
+            self.index.opened(sec.0, self.ages.written);
         }
     }
 
     /// The last valid block of a segment went; the lifetime of a hot section ends with that of all its segments. Cleaning
     /// keeps the section pinned meanwhile, so pins do not count as use.
-    pub(super) fn note_emptied(&mut self, sec: u32, log: LogType) {
+    pub(super) fn note_emptied(&mut self, sec: SecNo, log: LogType) {
         if log != LogType::HotData || self.valid_in_section(sec) > 0 {
             return;
         }
         if self.geo.segments_of(sec).any(|s| self.unpublished.contains_key(&s) || self.seg(s).current) {
             return;
         }
-        let opened = self.index.opening(sec);
+        let opened = self.index.opening(sec.0);
         if let Some(lifetimes) = &mut self.ages.lifetimes {
             lifetimes.hot_ended(opened, self.ages.written);
         }
@@ -77,7 +78,7 @@ impl Table {
 
     fn log_of_written(&mut self, old: BlockAddr) -> LogType {
         let old = self.geo.seg_of(old).and_then(|(seg, _)| {
-            let opened = self.index.opening(self.geo.sec_of(seg));
+            let opened = self.index.opening(self.geo.sec_of(seg).0);
             Some(OldCopy { log: data_log(self.log_of(seg))?, opened })
         });
         let [hot, warm, cold, ..] = self.valid_by_log;

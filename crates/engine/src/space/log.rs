@@ -3,7 +3,7 @@ use crate::lock::{Mutex, MutexGuard, rank};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use segno_format::sit::LogType;
 use segno_format::summary::{RawSummary, RawSummaryBlock};
-use segno_format::{BLOCKS_PER_SEG, BlockAddr, Geometry, SegNo};
+use segno_format::{BLOCKS_PER_SEG, BlockAddr, Geometry, SecNo, SegNo};
 use std::ops::{Deref, DerefMut};
 
 /// An active log, used under its lock.
@@ -44,9 +44,9 @@ impl LogCell {
         LockedLog { log: self.log.lock(), cell: self }
     }
     /// The section of the log, and the number of blocks in it not yet allocated.
-    pub fn place(&self) -> (u32, u32) {
+    pub fn place(&self) -> (SecNo, u32) {
         let place = self.place.load(Ordering::Acquire);
-        ((place >> 32) as u32, place as u32)
+        (SecNo((place >> 32) as u32), place as u32)
     }
 }
 
@@ -102,10 +102,10 @@ mod tests {
         let summary = Box::new(RawSummaryBlock::empty(kind.summary_type()));
         let log = Log { kind, segno: SegNo(7), next: 500, ssr: false, summary, fsyncs: 0 };
         let cell = LogCell::new(log, 3);
-        assert_eq!(cell.place(), (2, 512 + 12));
+        assert_eq!(cell.place(), (SecNo(2), 512 + 12));
         let mut held = cell.lock();
         (held.segno, held.next) = (SegNo(11), 512);
         drop(held);
-        assert_eq!(cell.place(), (3, 0));
+        assert_eq!(cell.place(), (SecNo(3), 0));
     }
 }

@@ -18,7 +18,7 @@ impl Table {
     pub(super) fn before(&mut self, seg: SegNo) -> Membership {
         let st = self.membership(seg);
         if let Some((log, held)) = st.hole {
-            self.holes.put(log, held, seg.0, false);
+            self.holes.put(log, held, seg, false);
         }
         st
     }
@@ -31,7 +31,7 @@ impl Table {
         self.valid_by_log[before.log.idx()] -= u64::from(before.valid);
         self.valid_by_log[log.idx()] += u64::from(valid);
         let (busy, free) = (self.is_busy(seg), self.is_free(seg));
-        if let Some(x) = self.secs.get_mut(sec as usize) {
+        if let Some(x) = self.secs.get_mut(sec.idx()) {
             x.valid = x.valid + u32::from(valid) - u32::from(before.valid);
             step(&mut x.busy, before.busy, busy);
             step(&mut x.free_segs, before.free, free);
@@ -46,7 +46,7 @@ impl Table {
         invariant!(self.health, st.valid <= st.held && u32::from(st.held) <= BLOCKS_PER_SEG, "a segment has more valid blocks than held ones", else return);
         self.update_candidate(sec);
         if let Some((log, held)) = st.hole {
-            self.holes.put(log, held, seg.0, true);
+            self.holes.put(log, held, seg, true);
         }
         if st.prefree != before.prefree {
             if st.prefree {

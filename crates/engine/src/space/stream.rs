@@ -11,7 +11,7 @@ use crate::health::invariant;
 use crate::lock::{Mutex, rank};
 use segno_format::sit::LogType;
 use segno_format::summary::{RawSummary, RawSummaryBlock};
-use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, SegNo};
+use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, SecNo, SegNo};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ struct Tail {
     /// The summary changed since it was last passed to the summary area.
     changed: bool,
     /// The unused rest of the claim.
-    claim: Option<Range<u32>>,
+    claim: Option<Range<SecNo>>,
     /// Length of the claim when it was made, in sections.
     claimed: u32,
     /// The stream opens no more segments.
@@ -187,8 +187,8 @@ impl Space {
             Some(_) => &self.alloc.broken_by_use,
         };
         how.fetch_add(1, Ordering::Relaxed);
-        invariant!(self.health, claim.start < claim.end && claim.end <= self.geo.section_count, "a claim is empty or beyond the main area", else return None);
-        tail.claimed = claim.end - claim.start;
+        invariant!(self.health, claim.start < claim.end && claim.end.0 <= self.geo.section_count, "a claim is empty or beyond the main area", else return None);
+        tail.claimed = claim.end.0 - claim.start.0;
         let seg = t.advance(&mut claim);
         tail.claim = Some(claim);
         seg.map(|seg| (seg, 0))

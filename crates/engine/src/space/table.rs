@@ -10,7 +10,7 @@ use foldhash::{HashMap, HashMapExt};
 use segno_clean::{Class, Index, Paged};
 use segno_format::bits::msb;
 use segno_format::sit::{LogType, RawSitEntry, SIT_MAP_BYTES};
-use segno_format::{BLOCKS_PER_SEG, BlockAddr, Corrupt, Geometry, SegNo, Structure};
+use segno_format::{BLOCKS_PER_SEG, BlockAddr, Corrupt, Geometry, SecNo, SegNo, Structure};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
@@ -100,7 +100,7 @@ pub struct Table {
     /// Sections that may be cleaned.
     pub(super) index: Index,
     /// Sections that would be candidates but are excluded.
-    pub(super) aside: BTreeSet<u32>,
+    pub(super) aside: BTreeSet<SecNo>,
     pub(super) holes: Holes,
     pub(super) valid_total: u64,
     /// Valid blocks by the type of their segment.
@@ -147,8 +147,8 @@ impl Table {
         invariant!(self.health, found.is_some(), "a segment outside the main area is looked up", else {});
         found.unwrap_or(Seg::UNUSED)
     }
-    fn sec(&self, sec: u32) -> Sec {
-        let found = self.secs.get(sec as usize).copied();
+    fn sec(&self, sec: SecNo) -> Sec {
+        let found = self.secs.get(sec.idx()).copied();
         invariant!(self.health, found.is_some(), "a section outside the main area is looked up", else {});
         found.unwrap_or_default()
     }
@@ -195,9 +195,9 @@ impl Table {
     }
     /// Sections that become free with the next checkpoint.
     pub fn prefree_sections(&self) -> u64 {
-        let secs: Vec<u32> = self.prefree.iter().map(|&seg| self.geo.sec_of(seg)).collect();
-        let others = |run: &[u32]| run.first().map_or(0, |&sec| self.sec(sec).free_segs);
-        let free = |run: &&[u32]| run.len() as u32 + others(run) == self.geo.segs_per_sec;
+        let secs: Vec<SecNo> = self.prefree.iter().map(|&seg| self.geo.sec_of(seg)).collect();
+        let others = |run: &[SecNo]| run.first().map_or(0, |&sec| self.sec(sec).free_segs);
+        let free = |run: &&[SecNo]| run.len() as u32 + others(run) == self.geo.segs_per_sec;
         secs.chunk_by(|a, b| a == b).filter(free).count() as u64
     }
     pub fn changed(&self) -> &BTreeSet<SegNo> {
@@ -212,7 +212,7 @@ impl Table {
     pub fn reclaimable(&self) -> u64 {
         self.held_total.saturating_sub(self.valid_total)
     }
-    pub fn valid_in_section(&self, sec: u32) -> u32 {
+    pub fn valid_in_section(&self, sec: SecNo) -> u32 {
         self.sec(sec).valid
     }
     pub fn log_of(&self, seg: SegNo) -> LogType {
@@ -260,10 +260,10 @@ impl Table {
     /// Orders cleaning candidates by age too, from now on.
     pub fn keep_ages(&mut self) {
         self.index.keep_ages(self.geo.segs_per_sec);
-        (0..self.secs.len() as u32).for_each(|sec| self.update_candidate(sec));
+        (0..self.secs.len() as u32).map(SecNo).for_each(|sec| self.update_candidate(sec));
     }
     /// Excludes a section from cleaning.
-    pub fn set_aside(&mut self, sec: u32) {
+    pub fn set_aside(&mut self, sec: SecNo) {
         self.aside.insert(sec);
         self.update_candidate(sec);
     }
@@ -274,26 +274,26 @@ impl Table {
         }
     }
     /// Whether a section holds only blocks that recovery found there.
-    pub fn is_left_over(&self, sec: u32) -> bool {
+    pub fn is_left_over(&self, sec: SecNo) -> bool {
         matches!(self.sec(sec), Sec { valid: 0, busy: 0, .. })
     }
     /// Class of a section, by its first segment.
-    pub fn class_of_section(&self, sec: u32) -> Class {
+    pub fn class_of_section(&self, sec: SecNo) -> Class {
         if self.log_of(self.geo.sec_start(sec)).is_node() { Class::Node } else { Class::Data }
     }
 
-    pub(super) fn update_candidate(&mut self, sec: u32) {
+    pub(super) fn update_candidate(&mut self, sec: SecNo) {
         let s = self.sec(sec);
         let partly = s.valid > 0 && s.valid < self.geo.blocks_per_sec();
         if s.busy == 0 && partly && !self.aside.contains(&sec) {
             let mtime = if self.index.ages().is_some() { self.section_mtime(sec) } else { 0 };
-            self.index.put(sec, self.class_of_section(sec), s.valid, mtime);
+            self.index.put(sec.0, self.class_of_section(sec), s.valid, mtime);
         } else {
-            self.index.remove(sec);
+            self.index.remove(sec.0);
         }
     }
 
-    pub(super) fn section_mtime(&self, sec: u32) -> u64 {
+    pub(super) fn section_mtime(&self, sec: SecNo) -> u64 {
         let sum = self.geo.segments_of(sec).fold(0, |sum: u64, seg| sum.saturating_add(self.seg(seg).mtime));
         sum / u64::from(self.geo.segs_per_sec.max(1))
     }
@@ -372,7 +372,7 @@ impl Table {
     }
     /// Gives the segments of a section that have no valid block and no log the type of what recovery found in the section.
     /// Linux, and cleaning here, take the type of a section from its first segment.
-    pub fn retype_section(&mut self, sec: u32, log: LogType) {
+    pub fn retype_section(&mut self, sec: SecNo, log: LogType) {
         for seg in self.geo.segments_of(sec) {
             if self.valid_in_segment(seg) == 0 && !self.current.contains(&seg) {
                 self.update(seg, |s, _| s.log = log);
@@ -445,18 +445,18 @@ impl Table {
     }
 
     /// Claims sections for a stream, as [`FreeSections::claim`].
-    pub fn claim(&mut self, after: Option<u32>, want: u32) -> Option<Range<u32>> {
+    pub fn claim(&mut self, after: Option<SecNo>, want: u32) -> Option<Range<SecNo>> {
         self.free_secs.claim(after, want)
     }
     /// Whether a section is free, claimed or not.
-    pub fn is_free_section(&self, sec: u32) -> bool {
+    pub fn is_free_section(&self, sec: SecNo) -> bool {
         self.free_secs.contains(sec)
     }
     /// First segment of the next section of a claim.
-    pub fn advance(&mut self, claim: &mut Range<u32>) -> Option<SegNo> {
+    pub fn advance(&mut self, claim: &mut Range<SecNo>) -> Option<SegNo> {
         self.free_secs.advance(claim).map(|sec| self.geo.sec_start(sec))
     }
-    pub fn release(&mut self, claim: &Range<u32>) {
+    pub fn release(&mut self, claim: &Range<SecNo>) {
         self.free_secs.release(claim);
     }
     /// Lengths of the free intervals in sections, longest first.
@@ -467,13 +467,13 @@ impl Table {
 
     /// The segment of a type with the most free blocks for SSR by a log that leaves another segment.
     pub fn with_most_holes(&self, log: LogType, leaves: SegNo) -> Option<SegNo> {
-        self.holes.of(log).map(SegNo).find(|&seg| !self.has_other_log(seg, Some(leaves)))
+        self.holes.of(log).find(|&seg| !self.has_other_log(seg, Some(leaves)))
     }
     /// Whether used segments have holes for a number of data blocks.
     pub fn has_holes_for(&self, blocks: u64) -> bool {
         let mut found = 0;
         let logs = [LogType::HotData, LogType::WarmData, LogType::ColdData];
-        logs.into_iter().flat_map(|log| self.holes.of(log)).map(SegNo).any(|seg| {
+        logs.into_iter().flat_map(|log| self.holes.of(log)).any(|seg| {
             found += if self.has_other_log(seg, None) {
                 0
             } else {
@@ -486,7 +486,7 @@ impl Table {
     /// section.
     pub(super) fn has_other_log(&self, seg: SegNo, leaves: Option<SegNo>) -> bool {
         let sec = self.geo.sec_of(seg);
-        let (from, to) = (self.geo.sec_start(sec), self.geo.sec_start(sec + 1));
+        let (from, to) = (self.geo.sec_start(sec), self.geo.sec_start(sec.offset(1)));
         self.current.range(from..to).any(|&open| Some(open) != leaves)
     }
 

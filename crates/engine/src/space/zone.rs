@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::health::invariant;
 use segno_format::sit::LogType;
 use segno_format::summary::RawSummaryBlock;
-use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Corrupt, SegNo, Structure};
+use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Corrupt, SecNo, SegNo, Structure};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -76,8 +76,8 @@ impl Space {
         Ok(())
     }
 
-    fn resume_log_at(&self, log: &mut Log, sec: u32, pointer: u32) -> Result<()> {
-        let inside = sec < self.geo.section_count && pointer < self.geo.blocks_per_sec();
+    fn resume_log_at(&self, log: &mut Log, sec: SecNo, pointer: u32) -> Result<()> {
+        let inside = sec.0 < self.geo.section_count && pointer < self.geo.blocks_per_sec();
         invariant!(self.health, inside, "a log would continue beyond its zone");
         let segno = SegNo(self.geo.sec_start(sec).0 + pointer / BLOCKS_PER_SEG);
         if segno != log.segno {
@@ -142,8 +142,8 @@ impl Space {
 
     /// Resets or finishes partly written zones in which no log continues, as the number of active zones is limited.
     pub(crate) fn close_idle_zones(&self) -> Result<()> {
-        let current: BTreeSet<u32> = self.log_states().iter().map(|l| self.geo.sec_of(l.segno)).collect();
-        let left: Vec<(u32, u32)> = self.dev.pointers().filter(|(sec, _)| !current.contains(sec)).collect();
+        let current: BTreeSet<SecNo> = self.log_states().iter().map(|l| self.geo.sec_of(l.segno)).collect();
+        let left: Vec<(SecNo, u32)> = self.dev.pointers().filter(|(sec, _)| !current.contains(sec)).collect();
         for (sec, pointer) in left {
             if self.with_table(|t| t.is_free_section(sec)) {
                 self.dev.reset_section(sec)?;

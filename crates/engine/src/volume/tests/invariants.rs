@@ -13,7 +13,7 @@ use segno_format::node::RawNode;
 use segno_format::record::StopReason;
 use segno_format::sit::LogType;
 use segno_format::summary::RawSummary;
-use segno_format::{BlockAddr, Features, Ino, Nid, SegNo};
+use segno_format::{BlockAddr, Features, Ino, Nid, SecNo, SegNo};
 use segno_mkfs::{Member, MkfsOptions};
 use segno_testkit::PauseDevice;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ fn space() {
         Err(Error::Invariant("a segment outside the main area is looked up"))
     });
     assert_stops("section outside the main area is looked up", |v, _| {
-        v.space.with_table(|t| t.valid_in_section(v.base.geo.section_count));
+        v.space.with_table(|t| t.valid_in_section(SecNo(v.base.geo.section_count)));
         Err(Error::Invariant("a section outside the main area is looked up"))
     });
     assert_stops("maps of a segment outside the main area", |v, _| {
@@ -230,7 +230,7 @@ fn gc() {
     assert_stops("a victim is being filled", |v, _| {
         let [at, ..] = v.space.log_states();
         let class = segno_clean::Class::Data;
-        let sec = v.base.geo.sec_of(at.segno);
+        let sec = v.base.geo.sec_of(at.segno).0;
         let victim = v.gc.pin_victim(|_| Some(Victim { sec, class }));
         assert!(victim.is_none());
         Err(Error::Invariant("a victim is being filled"))
