@@ -65,7 +65,7 @@ fn plain(volume: &Volume<'_>) -> Result<Decoded, CheckError> {
         nat_journal: volume.summaries.nat_journal,
         sit_journal: volume.summaries.sit_journal,
         summaries: LogType::ALL.map(|log| volume.summaries.of(log).map(|summary| Box::new(*summary))),
-        segments: (0..geo.segment_count_main).map(|seg| segment(SegNo(seg))).collect(),
+        segments: geo.segments().map(segment).collect(),
         nids,
         orphans: volume.orphans.iter().copied().collect(),
     })

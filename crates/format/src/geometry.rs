@@ -120,6 +120,16 @@ impl Geometry {
         BlockAddr(self.main_blkaddr.saturating_add(s.0.saturating_mul(BLOCKS_PER_SEG)))
     }
 
+    /// Segments of the main area.
+    pub fn segments(&self) -> impl DoubleEndedIterator<Item = SegNo> + use<> {
+        (0..self.segment_count_main).map(SegNo)
+    }
+
+    /// Sections of the main area.
+    pub fn sections(&self) -> impl DoubleEndedIterator<Item = SecNo> + use<> {
+        (0..self.section_count).map(SecNo)
+    }
+
     /// Section of a segment.
     #[must_use]
     pub fn sec_of(&self, s: SegNo) -> SecNo {

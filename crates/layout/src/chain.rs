@@ -12,7 +12,7 @@ pub struct Chain<'a> {
     geo: &'a Geometry,
     stamp: Stamp,
     at: Option<BlockAddr>,
-    seen: BTreeSet<u32>,
+    seen: BTreeSet<BlockAddr>,
 }
 
 /// Why a chain ends.
@@ -70,7 +70,7 @@ impl<'a> Chain<'a> {
         if !self.stamp.is_of(link.cp_ver) {
             return Ok(Err(ChainEnd::Stamp));
         }
-        if !self.seen.insert(at.0) {
+        if !self.seen.insert(at) {
             return Ok(Err(ChainEnd::Circle(at)));
         }
         self.at = Some(link.next);

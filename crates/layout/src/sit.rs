@@ -13,7 +13,7 @@ pub struct Sit {
     blocks: Vec<Option<Box<[RawSitEntry]>>>,
     per_block: u32,
     lost: Vec<bool>,
-    journal: BTreeMap<u32, RawSitEntry>,
+    journal: BTreeMap<SegNo, RawSitEntry>,
 }
 
 impl Sit {
@@ -24,7 +24,7 @@ impl Sit {
         pack: &Pack,
         summaries: &Summaries,
     ) -> Result<Self, R::Error> {
-        let journal = summaries.sit_journal().iter().map(|e| (e.segno.get(), e.entry)).collect();
+        let journal = summaries.sit_journal().iter().map(|e| (SegNo(e.segno.get()), e.entry)).collect();
         let (mut blocks, mut lost) = (Vec::new(), Vec::new());
         for b in 0..geo.sit_blocks().min(reader.end()) {
             let block = read_volume_block(reader, geo, geo.sit_addr(b, pack.sit_copy(b)))?;
@@ -37,7 +37,7 @@ impl Sit {
     /// Entry of a segment; `None` if it cannot be read.
     #[must_use]
     pub fn get(&self, seg: SegNo) -> Option<RawSitEntry> {
-        if let Some(entry) = self.journal.get(&seg.0) {
+        if let Some(entry) = self.journal.get(&seg) {
             return Some(*entry);
         }
         let b = (seg.0 / self.per_block) as usize;
@@ -85,7 +85,7 @@ impl Sit {
     /// Whether an entry is in the journal.
     #[must_use]
     pub fn in_journal(&self, seg: SegNo) -> bool {
-        self.journal.contains_key(&seg.0)
+        self.journal.contains_key(&seg)
     }
 
     /// Whether its area is all zeros, and the journal does not account for the valid blocks of the checkpoint.
@@ -106,7 +106,7 @@ mod tests {
     fn a_wiped_area_is_lost_unless_the_journal_has_all_valid_blocks() {
         let mut map = [0; 64];
         map[0] = 0b1110_0000;
-        let journal = BTreeMap::from([(7, RawSitEntry::new(LogType::HotNode, 3, &map, 0))]);
+        let journal = BTreeMap::from([(SegNo(7), RawSitEntry::new(LogType::HotNode, 3, &map, 0))]);
         let sit = Sit { blocks: vec![None, None], per_block: 55, lost: vec![false, false], journal };
         assert_eq!([2, 3, 4].map(|valid| sit.is_lost(valid)), [false, false, true]);
         let empty = Sit { journal: BTreeMap::new(), ..sit };

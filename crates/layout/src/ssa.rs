@@ -27,7 +27,7 @@ pub struct Ssa<R> {
     geo: Geometry,
     /// Segments of the logs, with what the pack has for them.
     logs: Vec<(SegNo, Option<Box<RawSummaryBlock>>)>,
-    cache: RefCell<BTreeMap<u32, Option<Box<RawSummaryBlock>>>>,
+    cache: RefCell<BTreeMap<SegNo, Option<Box<RawSummaryBlock>>>>,
 }
 
 impl<R: Reader> Ssa<R> {
@@ -57,14 +57,14 @@ impl<R: Reader> Ssa<R> {
             return Ok(block.as_deref().map(look));
         }
         let mut cache = self.cache.borrow_mut();
-        if !cache.contains_key(&seg.0) {
+        if !cache.contains_key(&seg) {
             let read = summary(&self.reader, &self.geo, seg)?;
             if cache.len() >= CACHED {
                 cache.clear();
             }
-            cache.insert(seg.0, read);
+            cache.insert(seg, read);
         }
-        Ok(cache.get(&seg.0).and_then(|block| block.as_deref()).map(look))
+        Ok(cache.get(&seg).and_then(|block| block.as_deref()).map(look))
     }
 }
 

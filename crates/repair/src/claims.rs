@@ -23,17 +23,17 @@ struct Claim {
 /// Gives up what cannot be a block of its file, and decides between several owners.
 pub(crate) fn run(state: &mut State<'_>) -> Result<()> {
     let inos = state.inos();
-    let nodes: BTreeSet<u32> = state.nodes.values().map(|n| n.addr.0).collect();
+    let nodes: BTreeSet<BlockAddr> = state.nodes.values().map(|n| n.addr).collect();
     let (mut claimed, mut shared) = (BlockSet::new(&state.vol.geo), BTreeSet::new());
     for &ino in &inos {
         let raw: RawInode = *state.block(ino)?.view();
         for slot in state.slots(ino)? {
             if !slot.addr.is_real() {
                 marker(state, ino, &raw, slot)?;
-            } else if nodes.contains(&slot.addr.0) || !is_own(state, &slot)? {
+            } else if nodes.contains(&slot.addr) || !is_own(state, &slot)? {
                 give_up(state, ino, slot, "is not one of its blocks")?;
             } else if !claimed.insert(slot.addr) {
-                shared.insert(slot.addr.0);
+                shared.insert(slot.addr);
             }
         }
     }
@@ -123,13 +123,13 @@ fn give_up(state: &mut State<'_>, ino: u32, slot: Slot, why: &str) -> Result<()>
 }
 
 /// The slot that the summary names keeps the block, else that of the node written last.
-fn decide(state: &mut State<'_>, inos: &[u32], shared: &BTreeSet<u32>) -> Result<()> {
-    let mut claims: BTreeMap<u32, Vec<Claim>> = BTreeMap::new();
+fn decide(state: &mut State<'_>, inos: &[u32], shared: &BTreeSet<BlockAddr>) -> Result<()> {
+    let mut claims: BTreeMap<BlockAddr, Vec<Claim>> = BTreeMap::new();
     for &ino in inos {
-        for slot in state.slots(ino)?.into_iter().filter(|s| shared.contains(&s.addr.0)) {
+        for slot in state.slots(ino)?.into_iter().filter(|s| shared.contains(&s.addr)) {
             let named = names(state, &slot)?;
             let cp_ver = state.nodes.get(&slot.nid).map_or(0, |n| n.cp_ver);
-            claims.entry(slot.addr.0).or_default().push(Claim { ino, slot, named, cp_ver });
+            claims.entry(slot.addr).or_default().push(Claim { ino, slot, named, cp_ver });
         }
     }
     for (addr, claims) in claims {

@@ -43,12 +43,13 @@ fn lost_sit(vol: &Volume<'_>) -> Result<bool> {
     for b in 0..geo.sit_blocks() {
         let block = vol.device.block(geo.sit_addr(b, vol.pack.sit_copy(b)))?;
         let first = b * SIT_PER_BLOCK;
-        let segments = || first..geo.segment_count_main.min(first.saturating_add(SIT_PER_BLOCK));
+        let end = geo.segment_count_main.min(first.saturating_add(SIT_PER_BLOCK));
+        let segments = || (first..end).map(SegNo);
         let entries = &block.view::<RawSitBlock>().entries;
-        let is_sound = segments().zip(entries).any(|(seg, e)| e.valid() > 0 && e.parse(SegNo(seg)).is_ok());
+        let is_sound = segments().zip(entries).any(|(seg, e)| e.valid() > 0 && e.parse(seg).is_ok());
         (blocks, sound) = (blocks + 1, sound + u32::from(is_sound));
-        let known = segments().filter(|seg| is_sound || vol.sit.in_journal(SegNo(*seg)));
-        valid += known.map(|seg| u64::from(vol.sit.count(SegNo(seg)))).sum::<u64>();
+        let known = segments().filter(|seg| is_sound || vol.sit.in_journal(*seg));
+        valid += known.map(|seg| u64::from(vol.sit.count(seg))).sum::<u64>();
     }
     let missing = vol.pack.cp().valid_block_count.get().saturating_sub(valid);
     Ok(sound < blocks && missing > if sound == 0 { 0 } else { BLOCKS_PER_SEG.into() })
@@ -56,8 +57,8 @@ fn lost_sit(vol: &Volume<'_>) -> Result<bool> {
 
 /// Blocks are lost if a segment that was written has no summary.
 fn lost_ssa(vol: &Volume<'_>) -> Result<bool> {
-    let logs: BTreeSet<u32> = vol.log_segments().map(|seg| seg.0).collect();
-    for seg in (0..vol.geo.segment_count_main).filter(|seg| !logs.contains(seg)).map(SegNo) {
+    let logs: BTreeSet<SegNo> = vol.log_segments().collect();
+    for seg in vol.geo.segments().filter(|seg| !logs.contains(seg)) {
         let block = vol.device.block(vol.geo.ssa_addr(seg))?;
         let readable = block.view::<RawSummaryBlock>().parse_type(0).is_ok();
         if (block.is_zero() || !readable) && !vol.device.block(vol.geo.seg_start(seg))?.is_zero() {

@@ -21,7 +21,7 @@ pub(crate) fn run(state: &mut State<'_>) -> Result<()> {
         };
         match node {
             // Two nids with one block: only one of them is in its footer.
-            Some(node) if places.insert(addr.0) => {
+            Some(node) if places.insert(addr) => {
                 state.nodes.insert(nid, node);
             }
             _ => broken.push(nid),
@@ -91,7 +91,7 @@ fn of_block(block: &Block, addr: BlockAddr, owner: u32, version: u8) -> Node {
 }
 
 /// Reads the valid blocks of nodes that no NAT entry names. Of several with the same nid the newest counts.
-fn find_others(state: &mut State<'_>, places: &HashSet<u32>) -> Result<()> {
+fn find_others(state: &mut State<'_>, places: &HashSet<BlockAddr>) -> Result<()> {
     let used: Vec<_> = state.vol.segments_in_use().collect();
     for seg in used {
         if !state.vol.has_nodes(seg)? {
@@ -99,7 +99,7 @@ fn find_others(state: &mut State<'_>, places: &HashSet<u32>) -> Result<()> {
         }
         for off in (0..BLOCKS_PER_SEG).filter(|&off| state.vol.sit.has(seg, off)) {
             let addr = state.vol.geo.seg_start(seg).offset(off);
-            if !places.contains(&addr.0) {
+            if !places.contains(&addr) {
                 consider(state, addr)?;
             }
         }

@@ -112,7 +112,7 @@ impl<'t> Places<'t> {
         let opened = |sec: SecNo| self.open.iter().flatten().any(|seg| geo.sec_of(*seg) == sec);
         // From the end: logs and streams of data that a journal has yet to name begin at the front.
         let free = |sec: &SecNo| !self.logs.contains(sec) && !opened(*sec) && self.zones.may_begin(*sec);
-        (0..geo.section_count).rev().map(SecNo).filter(free).find_map(|sec| {
+        geo.sections().rev().filter(free).find_map(|sec| {
             geo.segments_of(sec).all(|seg| self.taken.is_empty_in(seg)).then(|| geo.sec_start(sec))
         })
     }
@@ -129,7 +129,7 @@ impl<'t> Places<'t> {
                 && !self.taken.is_empty_in(*seg)
                 && self.taken.of_segment(*seg).count() < BLOCKS_PER_SEG as usize
         };
-        (0..geo.segment_count_main).map(SegNo).find(fits)
+        geo.segments().find(fits)
     }
 }
 

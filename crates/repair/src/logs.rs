@@ -55,7 +55,7 @@ impl Choice<'_> {
         let geo = &self.geo;
         let empty = |sec: &SecNo| geo.segments_of(*sec).all(|seg| self.claims.is_empty_in(seg));
         let free = |sec: &SecNo| !self.sections.contains(sec) && self.zones.may_begin(*sec) && empty(sec);
-        let sec = (0..geo.section_count).map(SecNo).find(free)?;
+        let sec = geo.sections().find(free)?;
         self.sections.insert(sec);
         Some(LogPosition { log, seg: geo.sec_start(sec), blkoff: 0, alloc_type: 0 })
     }
@@ -64,7 +64,7 @@ impl Choice<'_> {
         if self.zones.has_pointers {
             return None;
         }
-        for seg in (0..self.geo.segment_count_main).map(SegNo) {
+        for seg in self.geo.segments() {
             if self.sections.contains(&self.geo.sec_of(seg)) || !self.may_have(log, seg) {
                 continue;
             }

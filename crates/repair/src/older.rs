@@ -28,7 +28,7 @@ pub(crate) fn run(state: &mut State<'_>) -> Result<()> {
     if lost.is_empty() {
         return Ok(());
     }
-    for seg in (0..state.vol.geo.segment_count_main).map(SegNo) {
+    for seg in state.vol.geo.segments() {
         if state.vol.has_nodes(seg)? {
             search(state, seg, &mut lost)?;
         }

@@ -8,7 +8,7 @@ use crate::volume::Volume;
 use segno_check::enough_reserved;
 use segno_format::checkpoint::{CpFlags, RawCheckpoint};
 use segno_format::summary::RawSummaryBlock;
-use segno_format::{BLOCKS_PER_SEG, Block, Corrupt, SegNo};
+use segno_format::{BLOCKS_PER_SEG, Block, Corrupt};
 use segno_layout::{Contents, Encoded};
 use zerocopy::little_endian::{U32, U64};
 
@@ -94,8 +94,8 @@ fn header(state: &State<'_>, original: &Volume<'_>, parts: &Parts<'_>) -> Result
     cp.valid_block_count.set(nodes + parts.claims.data.len() + parts.totals.reserved);
     cp.valid_node_count.set(nodes as u32);
     cp.valid_inode_count.set(state.inodes.len() as u32);
-    let free = (0..geo.segment_count_main).map(SegNo);
-    let free = free.filter(|s| parts.claims.is_empty_in(*s) && parts.logs.log_of(*s).is_none()).count();
+    let free =
+        geo.segments().filter(|s| parts.claims.is_empty_in(*s) && parts.logs.log_of(*s).is_none()).count();
     cp.free_segment_count.set(free as u32);
     if cp.next_free_nid.get() >= geo.max_nid() {
         cp.next_free_nid.set(segno_format::Nid::ROOT.0 + 1);

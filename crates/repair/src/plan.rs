@@ -257,7 +257,7 @@ struct Written {
     /// Blocks of the main area.
     main: Vec<BlockAddr>,
     /// Segments whose summary was written.
-    summaries: BTreeSet<u32>,
+    summaries: BTreeSet<SegNo>,
 }
 
 /// What the replay wrote. No block of it may belong to a file before the replay.
@@ -266,7 +266,7 @@ fn written(original: &Volume<'_>, overlay: &Overlay) -> Result<Written> {
     let all: Vec<u32> = overlay.written().into_iter().filter_map(|a| u32::try_from(a).ok()).collect();
     let main: Vec<_> = all.iter().copied().map(BlockAddr).filter(|a| geo.in_main(*a)).collect();
     let ssa = geo.ssa_blkaddr..geo.ssa_blkaddr.saturating_add(geo.segment_count_main);
-    let summaries = all.iter().filter(|a| ssa.contains(a)).map(|a| a - geo.ssa_blkaddr).collect();
+    let summaries = all.iter().filter(|a| ssa.contains(a)).map(|a| SegNo(a - geo.ssa_blkaddr)).collect();
     let written = Written { main, summaries };
     let mut state = State::new(original);
     decide_blocks(&mut state)?;
@@ -306,10 +306,10 @@ fn build(
     let mut places = Places::new(state, original, &mut taken, &zones);
     let moved = layout::run(state, &mut places)?;
     let mut whole = written.summaries.clone();
-    whole.extend(original.log_segments().chain(state.vol.log_segments()).map(|seg| seg.0));
+    whole.extend(original.log_segments().chain(state.vol.log_segments()));
     let claims = Claims::of(state, &whole)?;
     let logs = logs::choose(state, &claims, &zones)?;
-    whole.extend(logs.positions.iter().map(|p| p.seg.0));
+    whole.extend(logs.positions.iter().map(|p| p.seg));
     let claims = Claims::of(state, &whole)?;
     mixed(&claims, original)?;
     let (sit, nat) = (tables::sit(state, original, &claims, &logs)?, tables::nat(state, original, &claims)?);
@@ -320,7 +320,7 @@ fn build(
         first.push((addr.0.into(), state.vol.device.block(*addr)?));
     }
     first.extend(sit.iter().chain(&nat).map(|f| (f.addr.0.into(), f.block.clone())));
-    for seg in claims.summaries.keys().copied().map(SegNo).filter(|s| s.0 < original.geo.segment_count_main) {
+    for seg in claims.summaries.keys().copied().filter(|s| s.0 < original.geo.segment_count_main) {
         let addr = original.geo.ssa_addr(seg);
         let block = Block(zerocopy::transmute!(claims.summary_block(state, seg)?));
         if logs.log_of(seg).is_none() && original.device.block(addr)?.0 != block.0 {
@@ -340,7 +340,7 @@ fn build(
 /// A segment has nodes or data.
 fn mixed(claims: &Claims, original: &Volume<'_>) -> Result<()> {
     let both = |seg: &SegNo| !claims.nodes.is_empty_in(*seg) && !claims.data.is_empty_in(*seg);
-    match (0..original.geo.segment_count_main).map(SegNo).find(both) {
+    match original.geo.segments().find(both) {
         None => Ok(()),
         Some(seg) => Err(RepairError::refused(format!("segment {seg} has nodes and data"))),
     }

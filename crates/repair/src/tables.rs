@@ -19,12 +19,12 @@ pub(crate) struct Claims {
     pub data: BlockSet,
     pub nids: BTreeSet<u32>,
     /// Summary entries that differ from those stored, and all of the segments of logs.
-    pub summaries: BTreeMap<u32, BTreeMap<u32, RawSummary>>,
+    pub summaries: BTreeMap<SegNo, BTreeMap<u32, RawSummary>>,
 }
 
 impl Claims {
     /// Claims of all inodes; of the segments in `whole` every summary entry is kept.
-    pub(crate) fn of(state: &State<'_>, whole: &BTreeSet<u32>) -> Result<Self> {
+    pub(crate) fn of(state: &State<'_>, whole: &BTreeSet<SegNo>) -> Result<Self> {
         let geo = state.vol.geo;
         let mut claims = Self {
             nodes: BlockSet::new(&geo),
@@ -56,15 +56,15 @@ impl Claims {
         addr: BlockAddr,
         want: RawSummary,
         kind: SummaryType,
-        whole: &BTreeSet<u32>,
+        whole: &BTreeSet<SegNo>,
     ) -> Result<()> {
         let Some((seg, off)) = state.vol.geo.seg_of(addr) else { return Ok(()) };
         let same = state.vol.ssa.owner(addr)?.is_some_and(|Owner { entry: found, kind: stored }| {
             let same = if kind == SummaryType::Node { found.nid == want.nid } else { found == want };
             same && stored == kind
         });
-        if !same || whole.contains(&seg.0) {
-            self.summaries.entry(seg.0).or_default().insert(off, want);
+        if !same || whole.contains(&seg) {
+            self.summaries.entry(seg).or_default().insert(off, want);
         }
         Ok(())
     }
@@ -85,7 +85,7 @@ impl Claims {
         if !self.is_empty_in(seg) {
             block.entry_type = kind as u8;
         }
-        for (&off, entry) in self.summaries.get(&seg.0).into_iter().flatten() {
+        for (&off, entry) in self.summaries.get(&seg).into_iter().flatten() {
             if let Some(e) = block.entries.get_mut(off as usize) {
                 *e = *entry;
             }

@@ -54,6 +54,6 @@ impl<'a> Volume<'a> {
 
     /// Segments with a block in the SIT.
     pub(crate) fn segments_in_use(&self) -> impl Iterator<Item = SegNo> + '_ {
-        (0..self.geo.segment_count_main).map(SegNo).filter(|seg| self.sit.count(*seg) != 0)
+        self.geo.segments().filter(|seg| self.sit.count(*seg) != 0)
     }
 }

@@ -11,7 +11,7 @@ use segno_engine::{
 };
 use segno_format::dentry::FileType;
 use segno_format::inode::{Advise, InodeFlags};
-use segno_format::{BlockAddr, Features, Ino};
+use segno_format::{BlockAddr, Features, Ino, SegNo};
 use segno_testkit::rng::mix;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -144,9 +144,9 @@ impl Mounted {
 
     /// The segment of the main area that a block is in.
     #[must_use]
-    pub fn segment_of(&self, addr: u64) -> Option<u32> {
+    pub fn segment_of(&self, addr: u64) -> Option<SegNo> {
         let addr = u32::try_from(addr).ok()?;
-        self.volume.superblock().geo.seg_of(BlockAddr(addr)).map(|(seg, _)| seg.0)
+        self.volume.superblock().geo.seg_of(BlockAddr(addr)).map(|(seg, _)| seg)
     }
 
     pub fn identity(&self, node: Node) -> Res<Identity> {

@@ -11,7 +11,7 @@ use segno_format::{BlockAddr, Ino, SegNo};
 pub fn check(rig: &Rig) -> Result<()> {
     let dev = &*rig.dev.zoned;
     let mut tables = Tables::load(dev)?;
-    for seg in (0..tables.sb.geo.segment_count_main).map(SegNo) {
+    for seg in tables.sb.geo.segments() {
         check_segment(rig, &mut tables, seg).with_context(|| format!("segment {}", seg.0))?;
     }
     Ok(())

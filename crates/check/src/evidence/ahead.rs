@@ -11,7 +11,7 @@ const GAP: u32 = 4;
 
 pub(crate) struct Ahead<'v> {
     reader: Reader<'v>,
-    kept: HashMap<u32, Box<Block>>,
+    kept: HashMap<BlockAddr, Box<Block>>,
 }
 
 impl<'v> Ahead<'v> {
@@ -21,7 +21,7 @@ impl<'v> Ahead<'v> {
 
     /// Reads blocks that will be asked for, as many as there is room for. One alone waits until then.
     pub(crate) fn want(&mut self, addrs: impl IntoIterator<Item = BlockAddr>) {
-        let mut addrs: Vec<_> = addrs.into_iter().filter(|a| !self.kept.contains_key(&a.0)).collect();
+        let mut addrs: Vec<_> = addrs.into_iter().filter(|a| !self.kept.contains_key(a)).collect();
         if addrs.len() < 2 {
             return;
         }
@@ -34,17 +34,17 @@ impl<'v> Ahead<'v> {
         if self.kept.len().saturating_add(blocks.len()) > LIMIT {
             self.kept.clear();
         }
-        self.kept.extend(blocks.into_iter().map(|(addr, block)| (addr.0, block)));
+        self.kept.extend(blocks);
     }
 
     /// A block that was read ahead.
     pub(crate) fn peek(&self, addr: BlockAddr) -> Option<&Block> {
-        self.kept.get(&addr.0).map(Box::as_ref)
+        self.kept.get(&addr).map(Box::as_ref)
     }
 
     /// Any block; one that was read ahead is not kept any longer.
     pub(crate) fn block(&mut self, addr: BlockAddr) -> Result<Block, CheckError> {
-        match self.kept.remove(&addr.0) {
+        match self.kept.remove(&addr) {
             Some(block) => Ok(*block),
             None => self.reader.block(addr),
         }

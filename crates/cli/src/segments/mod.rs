@@ -142,8 +142,7 @@ impl Segments {
         let pack = pack.ok_or_else(|| anyhow!("no checkpoint is valid"))?;
         let sit = certain(Sit::load(&reader, &geo, &pack, &Summaries::load(&pack)));
         let checkpoint = *pack.cp();
-        let mut all: Vec<Segment> =
-            (0..geo.segment_count_main).map(|seg| segment(&sit, SegNo(seg))).collect();
+        let mut all: Vec<Segment> = geo.segments().map(|seg| segment(&sit, seg)).collect();
         for log in LogType::ALL {
             let open = usize::try_from(checkpoint.position(log).seg.0).ok().and_then(|seg| all.get_mut(seg));
             if let Some(open) = open {

@@ -49,7 +49,7 @@ impl Gc {
             let (from, to) = (first, first + u64::from(BLOCKS_PER_SEG));
             from * BLOCK_SIZE as u64 >= range.start && to * BLOCK_SIZE as u64 <= end
         };
-        let all = (0..self.base.geo.segment_count_main).map(SegNo).filter(inside);
+        let all = self.base.geo.segments().filter(inside);
         let free: Vec<SegNo> = self.nodes.space.with_table(|t| all.filter(|&s| t.is_free(s)).collect());
         free.chunk_by(|a, b| a.0.checked_add(1) == Some(b.0)).map(<[SegNo]>::to_vec).collect()
     }

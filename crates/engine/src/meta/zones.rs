@@ -22,7 +22,7 @@ impl Zones {
         let io = |source| Error::Io { op: Operation::ReadZones, at: 0, source };
         let per_sec = geo.blocks_per_sec();
         let zones = Self {
-            pointers: (0..geo.section_count).map(|_| AtomicU32::new(ANYWHERE)).collect(),
+            pointers: geo.sections().map(|_| AtomicU32::new(ANYWHERE)).collect(),
             per_sec,
             first: BlockAddr(geo.main_blkaddr),
         };

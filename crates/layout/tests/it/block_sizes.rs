@@ -86,7 +86,7 @@ fn tables_are_as_dump_f2fs_shows_them() {
             .collect();
         let ssa = Ssa::new(&blocks, geo, Some((&pack, &summaries)));
         let mut found = BTreeMap::new();
-        for seg in (0..geo.segment_count_main).map(SegNo) {
+        for seg in geo.segments() {
             for at in (0..512).map(|off| geo.seg_start(seg).offset(off)) {
                 if let Some(owner) = certain(ssa.owner(at)) {
                     found.insert(at, (owner.kind, owner.entry.nid.get()));

@@ -1,7 +1,7 @@
 //! Counts and findings.
 use super::case::Kind;
 use crate::mounted::Mounted;
-use segno_format::Features;
+use segno_format::{Features, SegNo};
 use segno_testkit::{CrashLog, Event};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeSet;
@@ -40,7 +40,7 @@ impl Reach {
             Event::Write { addr, blocks, .. } => Some(*addr..addr.saturating_add(blocks.len() as u64)),
             _ => None,
         });
-        let segments: BTreeSet<u32> = written.flatten().filter_map(|at| engine.segment_of(at)).collect();
+        let segments: BTreeSet<SegNo> = written.flatten().filter_map(|at| engine.segment_of(at)).collect();
         let (inodes, segments) = (inodes as u64, segments.len() as u64);
         Self { inodes, segments, threads: 1, features: engine.features(), ..Self::default() }
     }
