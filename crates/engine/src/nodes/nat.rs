@@ -408,3 +408,33 @@ impl Inner {
         self.free.front().copied().unwrap_or(Nid((self.scan * NAT_PER_BLOCK).clamp(4, geo.max_nid() - 1)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::health::test_health;
+    use crate::meta::test_geometry;
+    use segno_device::MemDevice;
+    use segno_format::summary::JOURNAL_BYTES;
+
+    #[test]
+    fn a_nid_is_given_out_once() {
+        for freed in [false, true] {
+            let (geo, health) = (test_geometry(), test_health());
+            let dev = Arc::new(Device::new(Arc::new(MemDevice::new(25_600)), geo));
+            let (bitmap, journal) = (vec![0; geo.nat_bitmap_bytes()], Journal::decode(&[0; JOURNAL_BYTES]));
+            let nat = Nat::load(geo, dev, health.clone(), bitmap, &journal, Nid(4)).unwrap();
+            let nid = nat.alloc(None).unwrap();
+            if freed {
+                nat.free(nid).unwrap();
+                nat.freeze();
+            }
+            assert!(!health.is_stopped());
+            nat.inner.lock().free.push_front(nid);
+            let again = nat.alloc(None);
+            let why = "an allocated nid is in use, or was freed since the checkpoint";
+            assert!(matches!(again, Err(Error::Invariant(found)) if found == why), "{again:?}");
+            assert!(health.is_stopped());
+        }
+    }
+}

@@ -93,3 +93,25 @@ pub(super) struct Membership {
     prefree: bool,
     hole: Option<(LogType, u16)>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::health::test_health;
+    use crate::meta::test_geometry;
+
+    #[test]
+    fn a_segment_holds_its_valid_blocks_and_no_more_than_it_has() {
+        let changes: [(fn(&mut Seg), bool); 4] = [
+            (|s| (s.valid, s.held) = (1, 1), false),
+            (|s| (s.valid, s.held) = (512, 512), false),
+            (|s| (s.valid, s.held) = (2, 1), true),
+            (|s| (s.valid, s.held) = (1, 513), true),
+        ];
+        for (i, (change, stops)) in changes.into_iter().enumerate() {
+            let health = test_health();
+            Table::new(&test_geometry(), health.clone()).update(SegNo(3), |s, _| change(s));
+            assert_eq!(health.is_stopped(), stops, "change {i}");
+        }
+    }
+}

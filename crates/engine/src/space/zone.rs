@@ -154,3 +154,61 @@ impl Space {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::error::Error;
+    use crate::health::{Health, test_health};
+    use crate::meta::{Device, test_geometry};
+    use crate::options::AllocMode;
+    use crate::space::Loaded;
+    use segno_device::MemDevice;
+    use segno_format::checkpoint::RawCheckpoint;
+    use segno_format::summary::{JOURNAL_BYTES, Journal};
+    use zerocopy::FromZeros;
+
+    /// An empty volume, with a log in each of the first segments.
+    fn space() -> (Space, Arc<Health>) {
+        let (geo, health) = (test_geometry(), test_health());
+        let dev = Arc::new(Device::new(Arc::new(MemDevice::new(25_600)), geo));
+        let logs = LogType::ALL.map(|kind| {
+            let summary = Box::new(RawSummaryBlock::empty(kind.summary_type()));
+            Log { kind, segno: SegNo(kind.idx() as u32), next: 0, ssr: false, summary, fsyncs: 0 }
+        });
+        let pack = Loaded {
+            cp: &RawCheckpoint::new_zeroed(),
+            bitmap: vec![0; geo.sit_bitmap_bytes()],
+            journal: &Journal::decode(&[0; JOURNAL_BYTES]),
+            logs,
+            ro_image: false,
+        };
+        let clock = Arc::new(SystemClock);
+        (Space::load(geo, dev, health.clone(), AllocMode::default(), clock, pack).unwrap(), health)
+    }
+
+    #[test]
+    fn a_log_continues_inside_its_zone_only() {
+        let geo = test_geometry();
+        let places = [
+            (3, geo.blocks_per_sec() - 1, true),
+            (3, geo.blocks_per_sec(), false),
+            (geo.section_count, 0, false),
+        ];
+        for (sec, pointer, inside) in places {
+            let (space, health) = space();
+            let [log, ..] = &space.logs;
+            // The first log, at the place of the fourth.
+            space.with_table(|t| t.close(geo.sec_start(3)));
+            let resumed = space.resume_log_at(&mut log.lock(), sec, pointer);
+            let why = "a log would continue beyond its zone";
+            match resumed {
+                Ok(()) => assert!(inside),
+                Err(Error::Invariant(found)) => assert!(!inside && found == why, "{found}"),
+                Err(e) => panic!("{e}"),
+            }
+            assert_eq!(health.is_stopped(), !inside);
+        }
+    }
+}

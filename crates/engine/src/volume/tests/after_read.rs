@@ -3,10 +3,10 @@
 use super::rig::{BLOCK, Rig};
 use crate::commit::CheckpointReason;
 use crate::nodes::Place;
-use crate::options::MountOptions;
+use crate::options::{FsyncMode, JournalMode, MountOptions};
 use crate::types::{Owner, XattrMode};
 use crate::volume::Volume;
-use segno_device::{BlockDevice, MemDevice};
+use segno_device::{BlockDevice, MemDevice, ZoneLimits};
 use segno_format::checkpoint::{LogPosition, RawCheckpoint};
 use segno_format::inode::RawInode;
 use segno_format::nat::RawNatJournal;
@@ -15,7 +15,11 @@ use segno_format::orphan::RawOrphanBlock;
 use segno_format::sit::{LogType, RawSitEntry, RawSitJournal};
 use segno_format::summary::JOURNAL_BYTES;
 use segno_format::{Block, BlockAddr, Features, Ino, Nid, SegNo};
+use segno_journal::record::{Compression, InodeNew, Map, Run, Time};
+use segno_journal::{Area, Group, Kind, Record, Section};
 use segno_layout::Pack;
+use segno_mkfs::{Member, MkfsOptions};
+use segno_testkit::{ZoneShape, ZonedDevice};
 use std::sync::Arc;
 use zerocopy::FromBytes;
 use zerocopy::little_endian::{U16, U32, U64};
@@ -235,4 +239,112 @@ fn inodes_and_slots_that_cannot_be_are_reported() {
     let first = std::mem::offset_of!(RawInode, body) + 4 * c.slot_of(0) as usize;
     let twice = |b: &mut Block| b.set_u32_at(first + 4, b.u32_at(first));
     c.call_refused("address in two slots", inode, twice, c.read(1));
+}
+
+/// The mount fails for this reason when the journal of a crashed volume has such records of a file.
+fn records_refused(why: &str, records: impl FnOnce(&Volume) -> Vec<Record>) {
+    let (dev, side) = (Arc::new(MemDevice::new(96 << 8)), Arc::new(MemDevice::new(2048)));
+    let features = Features::EXTRA_ATTR | Features::COMPRESSION;
+    let options = MkfsOptions { features, ..MkfsOptions::default() };
+    segno_mkfs::format(&[Member { device: dev.clone(), path: String::new(), zeroed: true }], &options)
+        .unwrap();
+    let journaled = |side: Arc<MemDevice>| {
+        let journal = JournalMode::External(Area::whole(side));
+        MountOptions { background: false, journal, ..MountOptions::default() }
+    };
+    let v = Volume::mount(dev.clone(), journaled(side.clone())).unwrap();
+    let ino = v.mknod(Ino::ROOT, b"f", 0o100_644, (0, 0), Owner::default()).unwrap().ino;
+    v.write(ino, 0, &[7; 3 * BLOCK as usize]).unwrap();
+    v.writeback.flush_all_data().unwrap();
+    v.commit.checkpoint(CheckpointReason::Sync).unwrap();
+    let (epoch, ring) = (v.base.tx.epochs.open(), &v.commit.journal().unwrap().ring);
+    let sections = vec![Section { ino, epoch, records: records(&v) }];
+    ring.append(&Group { kind: Kind::Epoch, epoch, sections }).unwrap();
+    ring.flush().unwrap();
+    let [dev, side] = [&dev, &side].map(|dev| Arc::new(MemDevice::from_snapshot(&dev.snapshot())));
+    match Volume::mount(dev, journaled(side)) {
+        Err(e) => assert!(e.to_string().contains(why), "{e}, not {why}"),
+        Ok(_) => panic!("mounted in spite of: {why}"),
+    }
+}
+
+/// One block of a file and its address.
+fn block_at(page: u64, addr: BlockAddr) -> Map {
+    Map { runs: vec![Run { page, addr, count: 1 }], crcs: Vec::new(), moved: false }
+}
+
+#[test]
+fn records_of_the_journal_that_cannot_be_are_reported() {
+    records_refused("number of a new inode is in use", |_| {
+        vec![Record::InodeNew(InodeNew {
+            mode: 0o100_644,
+            inline: 0,
+            advise: 0,
+            uid: 0,
+            gid: 0,
+            projid: 0,
+            flags: 0,
+            generation: 0,
+            pino: Ino::ROOT,
+            rdev: 0,
+            inline_xattr_size: 0,
+            time: Time::default(),
+            tmpfile: false,
+        })]
+    });
+    records_refused("data block in a segment of nodes", |v| {
+        let log = v.space.log_states().into_iter().find(|l| l.kind == LogType::WarmNode).unwrap();
+        vec![Record::Map(block_at(0, v.base.geo.seg_start(log.segno).offset(511)))]
+    });
+    records_refused("slot of a block of a compressed cluster", |v| {
+        let how = Compression { algorithm: 0, log_cluster: 2, flag: 0 };
+        let second = block_at(2, v.base.geo.seg_start(SegNo(20)));
+        vec![Record::Compression(Some(how)), Record::Packed(second)]
+    });
+}
+
+/// A power cut without a flush before: the node arrived, its data did not.
+#[test]
+fn a_node_with_a_block_that_its_zone_does_not_have_is_reported() {
+    let (zone_blocks, conventional) = (512, 9);
+    let dev = Arc::new(ZonedDevice::new(ZoneShape {
+        zones: 42,
+        conventional,
+        blocks: zone_blocks,
+        capacity: zone_blocks,
+        limits: ZoneLimits { open: 8, active: 8 },
+    }));
+    let options = MkfsOptions {
+        zoned: true,
+        overprovision_percent: Some(20.0),
+        reserved_sections: Some(8),
+        ..MkfsOptions::default()
+    };
+    segno_mkfs::format(&[Member { device: dev.clone(), path: String::new(), zeroed: true }], &options)
+        .unwrap();
+    let fsync_mode = FsyncMode::Nobarrier;
+    let options = MountOptions { background: false, fsync_mode, ..MountOptions::default() };
+    let v = Volume::mount(dev.clone(), options.clone()).unwrap();
+    let ino = v.mknod(Ino::ROOT, b"f", 0o100_644, (0, 0), Owner::default()).unwrap().ino;
+    v.write(ino, 0, &[7; 3 * BLOCK as usize]).unwrap();
+    v.sync().unwrap();
+    v.write(ino, 0, &[8; BLOCK as usize]).unwrap();
+    v.fsync(ino).unwrap();
+    let file = v.files.inode(ino).unwrap();
+    let data = file.get(|i| i.slot(&file.layout(v.base.features).unwrap(), 0));
+    let mounted = |lost: u64| {
+        let mut zone = u64::from(conventional) * zone_blocks;
+        let crashed = dev.after_cut(|unflushed| {
+            let all = if zone == lost { 0 } else { unflushed };
+            zone += zone_blocks;
+            all
+        });
+        Volume::mount(Arc::new(crashed), options.clone())
+    };
+    assert!(mounted(0).is_ok());
+    let why = "data block beyond the write pointer of its zone";
+    match mounted(u64::from(data.0) / zone_blocks * zone_blocks) {
+        Err(e) => assert!(e.to_string().contains(why), "{e}"),
+        Ok(_) => panic!("mounted without the data"),
+    }
 }

@@ -1,7 +1,7 @@
 //! Compressed files written by the kernel. Only LZO is encoded here; the codec's own tests cover the others.
 use super::rig::Rig;
 use crate::error::Error;
-use crate::files::Inode;
+use crate::files::{Batch, FlushReason, Inode};
 use crate::types::{ExtentKind, FallocMode};
 use segno_codec::lzo;
 use segno_format::cluster::{CHECKSUM, RawClusterHeader};
@@ -216,4 +216,23 @@ fn damaged_clusters_are_reported() {
     assert!(message().contains("outside the main area"));
     v.nodes.set_slot(&v.base.tx.begin(), &inode.frame, &inode.frame, 1, BlockAddr(addr.0 + 5000)).unwrap();
     assert!(message().contains("not in use"));
+}
+
+/// A slot is emptied after the cluster was taken.
+#[test]
+fn a_cluster_is_published_in_reserved_slots_only() {
+    let rig = rig();
+    let inode = rig.create_compressed();
+    let v = &rig.volume;
+    v.write(inode.ino, 0, &compressible(3, false)).unwrap();
+    let mut batch = Batch::new(v.base.next_serial(), FlushReason::Wanted);
+    v.files.take_all(std::slice::from_ref(&inode), 0..CLUSTER as u64, &mut batch).unwrap();
+    v.files.pack_batch(&mut batch);
+    let placed = v.files.write_batch(&mut batch).unwrap();
+    let op = v.base.tx.begin();
+    v.nodes.set_slot(&op, &inode.frame, &inode.frame, 2, BlockAddr::NULL).unwrap();
+    let published = v.files.publish_batch(&op, &batch, placed);
+    let why = "a cluster is published in slots that are not reserved";
+    assert!(matches!(published, Err(Error::Invariant(found)) if found == why), "{published:?}");
+    assert!(v.is_stopped());
 }

@@ -1,14 +1,15 @@
 //! Violated invariants: the call fails, the volume stops, and the reason is recorded on the device.
-use super::rig::Rig;
+use super::rig::{BLOCK, Rig};
 use crate::commit::CheckpointReason;
 use crate::error::{Error, Result};
 use crate::files::{Batch, FlushReason, Inode};
-use crate::nodes::{Marks, NodeWrite};
-use crate::options::MountOptions;
+use crate::nodes::{Marks, NodeWrite, Place};
+use crate::options::{FsyncLookup, JournalMode, MountOptions};
 use crate::types::{FallocMode, Owner};
 use crate::volume::Volume;
 use segno_clean::policy::Victim;
 use segno_device::MemDevice;
+use segno_format::checkpoint::RawCheckpoint;
 use segno_format::node::RawNode;
 use segno_format::record::StopReason;
 use segno_format::sit::LogType;
@@ -17,6 +18,8 @@ use segno_format::{BlockAddr, Features, Ino, Nid, SecNo, SegNo};
 use segno_mkfs::{Member, MkfsOptions};
 use segno_testkit::PauseDevice;
 use std::sync::Arc;
+use std::time::Duration;
+use zerocopy::little_endian::U64;
 
 /// Violates an invariant on a volume with a file of one block, and returns the result of a call.
 type Break = fn(&Volume, &Arc<Inode>) -> Result<()>;
@@ -170,6 +173,10 @@ fn files() {
         v.nodes.set_slot(&op, &file.frame, &file.frame, 0, BlockAddr::NULL)?;
         v.files.publish_batch(&op, &batch, placed)
     });
+    assert_stops("a page without address is written", |v, file| {
+        let batch = batch(v, file)?;
+        v.files.write_placed(&batch)
+    });
 }
 
 /// A slot is filled after the copies were made.
@@ -218,11 +225,61 @@ fn commit() {
         v.space.counts.reserve_node(false)?;
         v.commit.checkpoint(CheckpointReason::Umount)
     });
+    assert_stops("a checkpoint contradicts the geometry", |v, _| {
+        let mut cp = v.commit.cp.lock();
+        cp.header.view_mut::<RawCheckpoint>().user_block_count = U64::new(0);
+        drop(cp);
+        v.commit.checkpoint(CheckpointReason::Umount)
+    });
     assert_stops("while a checkpoint is in progress", |v, file| {
         let _on = v.commit.in_progress.begin(u64::MAX);
         v.nodes.cache.modify_inode(&v.base.tx.begin(), &file.frame, |i| i.i_links = 1.into());
         v.commit.checkpoint(CheckpointReason::Umount)
     });
+    assert_stops("fsync found a node of another file", |v, file| {
+        v.set_fsync_lookup(FsyncLookup::Global);
+        let other = v.mknod(Ino::ROOT, b"g", 0o100_644, (0, 0), Owner::default())?.ino;
+        v.write(file.ino, 1_000 * BLOCK, &[8; 4096])?;
+        let Place::Span(span) = v.nodes.find_span(&file.frame, 1_000)? else { panic!("a hole") };
+        v.nodes.cache.modify(&v.base.tx.begin(), &span.frame, |block| {
+            block.view_mut::<RawNode>().footer.ino = other.0.into();
+        });
+        match v.fsync(other) {
+            // Another invariant, when the node is written.
+            Err(other @ Error::Invariant(_)) => Err(other),
+            _ => Err(Error::Invariant("fsync found a node of another file")),
+        }
+    });
+}
+
+/// The number of the open epoch goes back while a commit waits for another one.
+#[test]
+fn an_epoch_that_is_durable_is_not_committed_again() {
+    let dev = Arc::new(MemDevice::new(112 * 256));
+    let member = Member { device: dev.clone(), path: String::new(), zeroed: true };
+    let size = MkfsOptions { blocks: Some(96 * 256), ..MkfsOptions::default() };
+    segno_mkfs::format(&[member], &size).unwrap();
+    let options = MountOptions { background: false, journal: JournalMode::On, ..MountOptions::default() };
+    let v = Volume::mount(dev, options).unwrap();
+    v.mknod(Ino::ROOT, b"f", 0o100_644, (0, 0), Owner::default()).unwrap();
+    v.commit.sync_metadata().unwrap();
+    let (epochs, journal) = (&v.base.tx.epochs, v.commit.journal().unwrap());
+    // A commit that had not begun when the number changed finds that its epoch is durable.
+    let again = (0..100).find_map(|_| {
+        let commits = journal.commits.lock();
+        std::thread::scope(|scope| {
+            let commit = scope.spawn(|| v.commit.sync_metadata());
+            std::thread::sleep(Duration::from_millis(20));
+            epochs.set(commits.newest);
+            drop(commits);
+            let done = commit.join().unwrap();
+            epochs.set(epochs.open() + 1);
+            done.err()
+        })
+    });
+    let why = "an epoch of the journal is committed twice";
+    assert!(matches!(again, Some(Error::Invariant(found)) if found == why), "{again:?}");
+    assert!(v.is_stopped());
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! Chains that recovery refuses: each with its reason, and without writes.
 use super::*;
-use segno_format::Block;
 use segno_format::inode::RawInode;
 use segno_format::node::RawNode;
+use segno_format::summary::RawSummaryBlock;
+use segno_format::superblock::RawSuperblock;
+use segno_format::{Block, Features};
 use segno_testkit::RecordDevice;
 use zerocopy::little_endian::{U16, U32, U64};
 
@@ -51,7 +53,10 @@ impl Crashed {
 
     /// Edits one block of the chain; the mount must report the reason, and leave the device unchanged.
     fn refused(&self, at: u64, edit: impl FnOnce(&mut Block), why: &str) {
-        let dev = MemDevice::from_snapshot(&self.base.snapshot());
+        self.refused_on(MemDevice::from_snapshot(&self.base.snapshot()), at, edit, why);
+    }
+
+    fn refused_on(&self, dev: MemDevice, at: u64, edit: impl FnOnce(&mut Block), why: &str) {
         let mut edited = block(&dev, at);
         edit(&mut edited);
         dev.write(at, &[&edited]).unwrap();
@@ -83,4 +88,23 @@ fn every_refusal_has_its_reason() {
     c.refused(c.old_at, |b| inode(b).i_mode = U16::new(0o120_777), "file type changed");
     c.refused(c.new_at, |b| inode(b).i_blocks = U64::new(0), "i_blocks is 0");
     assert_ne!(c.old, c.new);
+}
+
+/// A node of the chain names a block in use; the summary has its owner.
+#[test]
+fn an_owner_with_a_slot_outside_its_node_is_refused() {
+    let c = Crashed::new();
+    let geo = RawSuperblock::from_block(&block(&c.base, 0).0).parse(0).unwrap().geo;
+    let old = block(&c.base, c.old_at);
+    let old: &RawInode = old.view();
+    let used = old.slot(&old.layout(Features::empty()).unwrap(), 5);
+    let (seg, off) = geo.seg_of(used).unwrap();
+    let dev = MemDevice::from_snapshot(&c.base.snapshot());
+    let summary_at = u64::from(geo.ssa_addr(seg).0);
+    let mut summary = block(&dev, summary_at);
+    let owner = &mut summary.view_mut::<RawSummaryBlock>().entries[off as usize];
+    assert_eq!((owner.nid(), owner.ofs_in_node.get()), (c.old, 5));
+    owner.ofs_in_node = U16::new(60_000);
+    dev.write(summary_at, &[&summary]).unwrap();
+    c.refused_on(dev, c.direct_at, |b| b.0[..4].copy_from_slice(&used.0.to_le_bytes()), "slot number");
 }
