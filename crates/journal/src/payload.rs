@@ -90,3 +90,51 @@ impl<'a> Part<'a> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::area::Area;
+    use crate::group::Kind;
+    use crate::header::{Header, PayloadKind};
+    use crate::ring::{Ring, Window};
+    use segno_device::MemDevice;
+    use std::sync::Arc;
+
+    /// Sections of epochs that are counted from that of the group.
+    fn epochs(epoch: u64, counted: &[u32]) -> Vec<std::result::Result<u64, String>> {
+        let ring = Ring { area: Area::whole(Arc::new(MemDevice::new(2 + 16))), blocks: 16, seed: 7 };
+        let kind = PayloadKind::Group(Kind::Epoch);
+        let mut header = Header {
+            kind,
+            more: false,
+            seq: 1,
+            epoch: 1,
+            last_epoch: 1,
+            durable_seq: 0,
+            blocks: 0,
+            payload_len: 0,
+            mount: 1,
+            prev_crc: 0,
+            payload_crc: 0,
+        };
+        let section = |erel: &u32| [4, 0, *erel].map(u32::to_le_bytes).concat();
+        let bytes: Vec<u8> = counted.iter().flat_map(section).collect();
+        let (blocks, _) = ring.compose(&mut header, &bytes);
+        ring.write(0, &blocks).unwrap();
+        let loaded = ring.load(&mut Window::default(), 0).unwrap().unwrap();
+        let which = Accepted { seq: 1, kind: Kind::Epoch, epoch, last_epoch: epoch, bytes: 4096, index: 0 };
+        let payload = Payload::new(&which, 0, loaded).unwrap();
+        payload.sections().map(|part| part.map(|p| p.epoch).map_err(|e| e.to_string())).collect()
+    }
+
+    #[test]
+    fn a_section_of_an_epoch_that_there_is_not_ends_the_group() {
+        assert_eq!(epochs(7, &[0, u32::MAX]), [Ok(7), Ok(7 + u64::from(u32::MAX))]);
+        let found = epochs(u64::MAX - 1, &[1, 2, 0]);
+        assert!(
+            matches!(&found[..], [Ok(u64::MAX), Err(why)] if why.contains("epoch of a section")),
+            "{found:?}"
+        );
+    }
+}

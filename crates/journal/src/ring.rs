@@ -136,3 +136,52 @@ impl Loaded {
 fn payload_crc(seed: u32, blocks: &[Block]) -> u32 {
     crc(seed, blocks.as_bytes().get(HEADER..).unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::group::Kind;
+    use crate::header::PayloadKind;
+    use segno_device::MemDevice;
+    use std::sync::Arc;
+
+    /// The checksums of the header and of what was written are right.
+    #[test]
+    fn a_group_that_has_not_the_length_of_its_payload_is_none() {
+        let ring = Ring { area: Area::whole(Arc::new(MemDevice::new(2 + 16))), blocks: 16, seed: 7 };
+        let end = |change: fn(&mut Header)| {
+            let mut header = Header {
+                kind: PayloadKind::Group(Kind::Epoch),
+                more: false,
+                seq: 1,
+                epoch: 1,
+                last_epoch: 1,
+                durable_seq: 0,
+                blocks: 0,
+                payload_len: 0,
+                mount: 1,
+                prev_crc: 0,
+                payload_crc: 0,
+            };
+            let (mut blocks, _) = ring.compose(&mut header, &[5; 5000]);
+            change(&mut header);
+            let first = blocks.first_mut().unwrap();
+            first.0[..HEADER].copy_from_slice(&header.encode(ring.seed).0);
+            ring.write(0, &blocks).unwrap();
+            ring.load(&mut Window::default(), 0).unwrap().map(|group| group.payload().len())
+        };
+        let most = (16 * BLOCK_SIZE - HEADER) as u32;
+        assert_eq!((most, end(|_| {})), (65_472, Ok(5000)));
+        let changes: [fn(&mut Header); 5] = [
+            |h| h.blocks = 0,
+            |h| h.blocks = 3,
+            |h| h.payload_len = u32::MAX,
+            |h| h.payload_len = 100,
+            // More than the ring has.
+            |h| (h.blocks, h.payload_len) = (17, 65_472 + 1),
+        ];
+        for change in changes {
+            assert_eq!(end(change), Err("length of the group"));
+        }
+    }
+}

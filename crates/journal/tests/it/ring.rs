@@ -72,6 +72,29 @@ fn a_full_journal_says_so_and_a_checkpoint_empties_it() {
     assert_eq!(epochs(&replay(open(&dev, 2))), [epoch]);
 }
 
+#[test]
+fn a_section_whose_epoch_its_group_cannot_hold_is_not_appended() {
+    let dev = device(64);
+    let journal = create(&dev);
+    let first = 5;
+    let of = |epoch| Group {
+        kind: Kind::Fsync,
+        epoch: first,
+        sections: vec![Section { ino: Nid(4), epoch, records: vec![Record::Nlink(1)] }],
+    };
+    for epoch in [first - 1, first + (1 << 32), u64::MAX] {
+        match journal.append(&of(epoch)) {
+            Err(Error::Epoch { section, group }) => assert_eq!((section, group), (epoch, first)),
+            other => panic!("{epoch}: {other:?}"),
+        }
+    }
+    let last = first + u64::from(u32::MAX);
+    journal.append(&of(last)).unwrap();
+    journal.flush().unwrap();
+    let found: Vec<Group> = replay(open(&dev, 1)).groups().map(Result::unwrap).collect();
+    assert_eq!(found, [of(last)]);
+}
+
 /// Many groups of all sizes around a small ring, reopened again and again: never more or less than what is behind the
 /// checkpoint.
 #[test]
