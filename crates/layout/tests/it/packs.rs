@@ -224,6 +224,36 @@ fn version_bitmaps_that_do_not_fit_are_neither_encoded_nor_read() {
 }
 
 #[test]
+fn version_bitmaps_of_another_size_are_not_encoded() {
+    let (device, sb) = volume(false);
+    let says = Says { orphans: vec![], used: [1, 2, 3], nodes: false, bitmap_bytes: 0 };
+    let header = header(&*device as &dyn BlockDevice, &sb.geo, &says);
+    let data = summary(SummaryType::Data, 0);
+    let refused = |sit_more: usize, nat_more: usize| {
+        let contents = Contents {
+            header: &header,
+            sit_bitmap: &vec![0; sb.geo.sit_bitmap_bytes() + sit_more],
+            nat_bitmap: &vec![0; sb.geo.nat_bitmap_bytes() + nat_more],
+            orphans: &[],
+            data: [&data; 3],
+            compact: true,
+            nodes: None,
+            nat: &[],
+            sit: &[],
+            kbytes_written: 0,
+        };
+        match contents.encode(&sb.geo, RawCheckpoint::seal) {
+            Ok(_) => None,
+            Err(Unencodable::Impossible(e)) => Some(e.why),
+            Err(e) => panic!("{e}"),
+        }
+    };
+    assert_eq!(refused(0, 0), None);
+    assert_eq!(refused(1, 0), Some("sit_ver_bitmap_bytesize"));
+    assert_eq!(refused(0, 1), Some("nat_ver_bitmap_bytesize"));
+}
+
+#[test]
 fn a_checkpoint_follows_another_one_of_the_volume() {
     let (device, sb) = volume(false);
     let pack = Pack::in_force(&*device as &dyn BlockDevice, &sb.geo).unwrap().unwrap();
