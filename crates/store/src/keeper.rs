@@ -236,3 +236,35 @@ impl Found {
         if self.named.contains(&id) { Fate::Tracked } else { Fate::Garbage }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Geometry;
+    use crate::device::{Options, Parts, create};
+    use crate::remote::Remote;
+    use object_store::memory::InMemory;
+    use object_store::path::Path;
+    use tokio::runtime::{Builder, Handle};
+
+    /// It is refused by its length: the bytes are never looked at.
+    #[test]
+    fn a_map_that_no_mount_reads_is_not_stored() {
+        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let store = Arc::new(InMemory::new());
+            let remote = Arc::new(Remote::new(store, Path::from("p"), Duration::from_secs(9)));
+            let geometry = Geometry { zone_blocks: 64, zones: 12, conventional: 2 };
+            create(&remote, geometry, false, false).await.unwrap();
+            let parts = Parts::open(remote.clone(), &Options::default(), &Handle::current()).await.unwrap();
+            let (core, keeper) = parts.writer.as_ref().unwrap();
+            let maps = || remote.list("map", None, Cause::Map);
+            let before = maps().await.unwrap();
+            let name = Name::Map { epoch: core.session.epoch, seq: 1 };
+            let bytes = Bytes::from(vec![0; name.bytes_max() as usize + 1]);
+            let error = keeper.write(1, bytes, Vec::new()).await.unwrap_err();
+            assert!(error.to_string().contains("longer than a mount reads"), "{error}");
+            assert_eq!(maps().await.unwrap(), before);
+        });
+    }
+}

@@ -256,6 +256,19 @@ fn a_damaged_map_is_passed_over() {
     assert_eq!(read(&open(&store, options()).unwrap(), 128, 4), [1, 2, 3, 0]);
 }
 
+#[test]
+fn a_map_longer_than_that_of_the_largest_volume_of_its_size_is_not_read() {
+    let store = store(16, Faults::default());
+    drop(create(&store, SMALL));
+    let most = usize::try_from(SMALL.map_bytes_max()).unwrap();
+    let maps = || store.names().into_iter().filter(|n| n.contains("/map/"));
+    for len in [most, most + 1] {
+        maps().for_each(|name| store.alter(&name, |bytes| bytes.resize(len, 0)));
+        let error = open(&store, options()).map(|_| ()).unwrap_err().to_string();
+        assert_eq!(error.contains("longer than it can be"), len > most, "{len} bytes: {error}");
+    }
+}
+
 /// What the map before the newest needs stays, however often a map is written that is stored already.
 #[test]
 fn commits_behind_the_older_map_stay_until_there_is_a_third() {
