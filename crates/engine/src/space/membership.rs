@@ -102,7 +102,8 @@ mod tests {
 
     #[test]
     fn a_segment_holds_its_valid_blocks_and_no_more_than_it_has() {
-        let changes: [(fn(&mut Seg), bool); 4] = [
+        type Change = fn(&mut Seg);
+        let changes: [(Change, bool); 4] = [
             (|s| (s.valid, s.held) = (1, 1), false),
             (|s| (s.valid, s.held) = (512, 512), false),
             (|s| (s.valid, s.held) = (2, 1), true),

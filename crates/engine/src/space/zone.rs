@@ -200,8 +200,8 @@ mod tests {
             let (space, health) = space();
             let [log, ..] = &space.logs;
             // The first log, at the place of the fourth.
-            space.with_table(|t| t.close(geo.sec_start(3)));
-            let resumed = space.resume_log_at(&mut log.lock(), sec, pointer);
+            space.with_table(|t| t.close(geo.sec_start(SecNo(3))));
+            let resumed = space.resume_log_at(&mut log.lock(), SecNo(sec), pointer);
             let why = "a log would continue beyond its zone";
             match resumed {
                 Ok(()) => assert!(inside),

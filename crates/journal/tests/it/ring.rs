@@ -80,7 +80,7 @@ fn a_section_whose_epoch_its_group_cannot_hold_is_not_appended() {
     let of = |epoch| Group {
         kind: Kind::Fsync,
         epoch: first,
-        sections: vec![Section { ino: Nid(4), epoch, records: vec![Record::Nlink(1)] }],
+        sections: vec![Section { ino: Ino(4), epoch, records: vec![Record::Nlink(1)] }],
     };
     for epoch in [first - 1, first + (1 << 32), u64::MAX] {
         match journal.append(&of(epoch)) {

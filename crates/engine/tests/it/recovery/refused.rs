@@ -103,7 +103,7 @@ fn an_owner_with_a_slot_outside_its_node_is_refused() {
     let summary_at = u64::from(geo.ssa_addr(seg).0);
     let mut summary = block(&dev, summary_at);
     let owner = &mut summary.view_mut::<RawSummaryBlock>().entries[off as usize];
-    assert_eq!((owner.nid(), owner.ofs_in_node.get()), (c.old, 5));
+    assert_eq!((owner.nid(), owner.ofs_in_node.get()), (c.old.nid(), 5));
     owner.ofs_in_node = U16::new(60_000);
     dev.write(summary_at, &[&summary]).unwrap();
     c.refused_on(dev, c.direct_at, |b| b.0[..4].copy_from_slice(&used.0.to_le_bytes()), "slot number");
