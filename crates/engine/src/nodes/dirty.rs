@@ -315,7 +315,7 @@ mod models {
 
     impl Rig {
         fn new() -> LoomArc<Self> {
-            let frame = Arc::new(NodeFrame::new(Nid(7), Nid(5), Arc::new(Block::zeroed())));
+            let frame = Arc::new(NodeFrame::new(Nid(7), Ino(5), Arc::new(Block::zeroed())));
             LoomArc::new(Self { nodes: DirtyNodes::new(), frame, mem: Memory::default() })
         }
         /// The steps of `NodeCache::modify`.

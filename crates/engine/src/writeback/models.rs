@@ -26,7 +26,7 @@ impl Rig {
             let mut table = wb.table.write();
             (1..contexts).for_each(|id| table.contexts.push(Arc::new(Context::new(id, false))));
         }
-        let frame = Arc::new(NodeFrame::new(Ino::ROOT, Ino::ROOT, Arc::new(Block::zeroed())));
+        let frame = Arc::new(NodeFrame::new(Ino::ROOT.nid(), Ino::ROOT, Arc::new(Block::zeroed())));
         let inode = crate::files::InodeCache::new(Arc::default()).insert(frame);
         LoomArc::new(Self { wb, inode, mem: Memory::default() })
     }
