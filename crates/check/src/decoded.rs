@@ -42,7 +42,7 @@ pub struct Decoded {
 /// Decodes the tables; `None` where [`check`](crate::check()) does not get as far.
 pub fn decode(device: &dyn BlockDevice) -> Result<Option<Decoded>, CheckError> {
     let mut sink = Sink::new(&CheckOptions { max_problems: 0, data: false });
-    judge::load::volume(device, 0, &mut sink, &mut |_| {})?.map(|volume| plain(&volume)).transpose()
+    judge::load::volume(device, &mut sink, &mut |_| {})?.map(|volume| plain(&volume)).transpose()
 }
 
 fn plain(volume: &Volume<'_>) -> Result<Decoded, CheckError> {

@@ -1,4 +1,4 @@
-//! The NAT: place and owner of every node, read from its blocks as entries are asked for.
+//! The NAT: place and owner of every node, read from its blocks as entries are asked for, or once as a whole.
 use crate::CheckError;
 use crate::evidence::journal::Journal;
 use crate::evidence::{Pack, Reader};
@@ -16,6 +16,9 @@ const JOURNAL: Journal = Journal {
     second: "second entry for a nid",
 };
 
+/// Blocks kept while the NAT is read as entries are asked for: 256 KiB.
+const SLOTS: usize = 64;
+
 /// A block and its number.
 type Kept = (u32, Box<RawNatBlock>);
 
@@ -25,6 +28,8 @@ pub(crate) struct Nat<'a> {
     /// Where each block is.
     places: Vec<BlockAddr>,
     journal: BTreeMap<u32, RawNatEntry>,
+    /// All blocks, once they were read as a whole; none where all is zero.
+    all: Option<Vec<Option<Box<RawNatBlock>>>>,
     /// Blocks that were read, each in the place that its number gives.
     kept: Mutex<Vec<Option<Kept>>>,
     /// Why a block could not be read, so that its entries seemed to be free.
@@ -32,37 +37,57 @@ pub(crate) struct Nat<'a> {
 }
 
 impl<'a> Nat<'a> {
-    /// Keeps up to `most` blocks.
     pub(crate) fn new(
         reader: Reader<'a>,
         geo: &Geometry,
         pack: &Pack,
         journal: &RawNatJournal,
-        most: usize,
         sink: &mut Sink,
     ) -> Self {
         let places: Vec<_> = (0..geo.nat_blocks()).map(|b| geo.nat_addr(b, pack.nat_copy(b))).collect();
         let mut kept = Vec::new();
-        kept.resize_with(places.len().min(most), || None);
+        kept.resize_with(places.len().min(SLOTS), || None);
         let entries = journal.entries.iter().map(|e| (e.nid.get(), e.entry));
         let nids = Nid::ROOT.0..geo.max_nid();
         let journal = JOURNAL.entries(entries, journal.count.get(), &nids, pack, sink).into_iter().collect();
-        Self { reader, places, journal, kept: Mutex::new(kept), failed: Mutex::new(None) }
+        Self { reader, places, journal, all: None, kept: Mutex::new(kept), failed: Mutex::new(None) }
     }
 
-    /// Reads all blocks and passes on all entries in use from the root on, in the order of their nids. Returns how many have an
+    /// Reads all blocks and keeps them, so that none is read again.
+    pub(crate) fn read_all(&mut self) -> Result<(), CheckError> {
+        let mut all = Vec::new();
+        all.resize_with(self.places.len(), || None);
+        self.blocks(|b, block| {
+            if let Some(slot) = all.get_mut(b as usize) {
+                *slot = Some(Box::new(*block));
+            }
+        })?;
+        self.all = Some(all);
+        Ok(())
+    }
+
+    /// Passes on all blocks that are not zero, in order.
+    fn blocks(&self, mut each: impl FnMut(u32, &RawNatBlock)) -> Result<(), CheckError> {
+        if let Some(all) = &self.all {
+            let stored = (0..).zip(all).filter_map(|(b, block)| Some((b, block.as_deref()?)));
+            stored.for_each(|(b, block)| each(b, block));
+            return Ok(());
+        }
+        let place = |b: u32| self.places.get(b as usize).copied().unwrap_or(BlockAddr::NULL);
+        self.reader.scan(self.places.len() as u32, place, |b, block| each(b, block.view()))
+    }
+
+    /// Goes through all blocks and passes on all entries in use from the root on, in the order of their nids. Returns how many have an
     /// address in each block as stored, journal aside: what nat_bits describe.
     pub(crate) fn scan(&self, mut each: impl FnMut(Nid, RawNatEntry)) -> Result<Vec<u16>, CheckError> {
         let mut stored_in_use = vec![0; self.places.len()];
-        let place = |b: u32| self.places.get(b as usize).copied().unwrap_or(BlockAddr::NULL);
         let mut in_use = |nid: u32, entry: RawNatEntry| {
             if is_in_use(Nid(nid), &entry) {
                 each(Nid(nid), entry);
             }
         };
         let mut journal = self.journal.iter().peekable();
-        self.reader.scan(self.places.len() as u32, place, |b, block| {
-            let block: &RawNatBlock = block.view();
+        self.blocks(|b, block| {
             if let Some(n) = stored_in_use.get_mut(b as usize) {
                 // A block has fewer than 2^16.
                 *n = block.entries.iter().filter(|e| e.addr() != BlockAddr::NULL).count() as u16;
@@ -97,6 +122,9 @@ impl<'a> Nat<'a> {
 
     fn stored(&self, nid: Nid) -> Option<RawNatEntry> {
         let (b, i) = nat_index(nid);
+        if let Some(all) = &self.all {
+            return all.get(b as usize)?.as_ref()?.entries.get(i).copied();
+        }
         let place = *self.places.get(b as usize)?;
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = (b as usize).checked_rem(kept.len())?;

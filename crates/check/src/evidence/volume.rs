@@ -23,19 +23,17 @@ pub(crate) struct Volume<'a> {
 }
 
 impl<'a> Volume<'a> {
-    /// Up to `nat_blocks` blocks of the NAT are kept.
     pub(crate) fn load(
         reader: Reader<'a>,
         sb: Superblock,
         pack: Pack,
-        nat_blocks: usize,
         sink: &mut Sink,
     ) -> Result<Self, CheckError> {
         let geo = sb.geo;
         let summaries = PackSummaries::load(&pack, &geo, sink);
         let orphans = orphan::load(&pack, &geo, sink);
         let sit = Sit::load(&reader, &geo, &pack, &summaries.sit_journal, sink)?;
-        let nat = Nat::new(reader, &geo, &pack, &summaries.nat_journal, nat_blocks, sink);
+        let nat = Nat::new(reader, &geo, &pack, &summaries.nat_journal, sink);
         Ok(Self { reader, sb, geo, pack, summaries, sit, nat, orphans })
     }
 }

@@ -11,15 +11,15 @@ pub(crate) fn run(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, CheckError> {
     let mut sink = Sink::new(opts);
-    let Some(volume) = load::volume(device, usize::MAX, &mut sink, progress)? else {
+    let Some(mut volume) = load::volume(device, &mut sink, progress)? else {
         return Ok(sink.into_report(Summary::default(), false));
     };
+    volume.nat.read_all()?;
     nat_bits::check(&volume, &volume.nat.scan(|_, _| {})?, &mut sink)?;
     curseg::check(&volume, &mut sink);
     let nodes = nat::check_places(&volume, &mut sink)?;
     let roll_forward = roll_forward::find(&volume, &mut sink)?;
     let found = walk::explain(&volume, &nodes, opts.data, &mut sink, progress)?;
-    volume.nat.was_read()?;
     let summary = totals::finish(&volume, found, roll_forward, &mut sink, progress)?;
     Ok(sink.into_report(summary, true))
 }

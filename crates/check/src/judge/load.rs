@@ -5,10 +5,8 @@ use crate::report::Sink;
 use crate::{CheckError, Pass, Progress};
 use segno_device::BlockDevice;
 
-/// Of the NAT up to `nat_blocks` blocks are kept.
 pub(crate) fn volume<'a>(
     device: &'a dyn BlockDevice,
-    nat_blocks: usize,
     sink: &mut Sink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Option<Volume<'a>>, CheckError> {
@@ -24,7 +22,7 @@ pub(crate) fn volume<'a>(
         return Ok(None);
     }
     progress(Progress::start(Pass::Sit));
-    let volume = Volume::load(reader, sb, pack, nat_blocks, sink)?;
+    let volume = Volume::load(reader, sb, pack, sink)?;
     progress(Progress::start(Pass::Nat));
     Ok(Some(volume))
 }

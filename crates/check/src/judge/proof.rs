@@ -10,9 +10,6 @@ use crate::{CheckError, CheckOptions, Progress};
 use segno_device::BlockDevice;
 use segno_format::{BLOCKS_PER_SEG, BlockAddr};
 
-/// Blocks of the NAT that are kept: 256 KiB.
-const NAT_BLOCKS: usize = 64;
-
 /// The report on a volume without errors; `None` if there may be some.
 pub(crate) fn run(
     device: &dyn BlockDevice,
@@ -20,7 +17,7 @@ pub(crate) fn run(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Option<Report>, CheckError> {
     let mut sink = Sink::new(opts);
-    let Some(volume) = load::volume(device, NAT_BLOCKS, &mut sink, progress)? else { return Ok(None) };
+    let Some(volume) = load::volume(device, &mut sink, progress)? else { return Ok(None) };
     let mut ledger = Ledger::new(volume.geo.has_ssa);
     // Twice what is read at once, so that neighbours are found to follow each other.
     let mut ssa = Ssa::new(&volume, 2 * AHEAD);

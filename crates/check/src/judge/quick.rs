@@ -12,9 +12,10 @@ use segno_format::{Structure, Unit};
 /// summary has only what the checkpoint says.
 pub fn check_quick(device: &dyn BlockDevice, opts: &CheckOptions) -> Result<Report, CheckError> {
     let mut sink = Sink::new(opts);
-    let Some(volume) = load::volume(device, 1, &mut sink, &mut |_| {})? else {
+    let Some(mut volume) = load::volume(device, &mut sink, &mut |_| {})? else {
         return Ok(sink.into_report(Summary::default(), false));
     };
+    volume.nat.read_all()?;
     nat_bits::check(&volume, &volume.nat.scan(|_, _| {})?, &mut sink)?;
     curseg::check(&volume, &mut sink);
     nat::check_virtual(&volume.nat, &mut sink);
@@ -27,7 +28,6 @@ pub fn check_quick(device: &dyn BlockDevice, opts: &CheckOptions) -> Result<Repo
         ..Summary::default()
     };
     let roll_forward = roll_forward::find(&volume, &mut sink)?;
-    volume.nat.was_read()?;
     Ok(sink.into_report(totals::summary(&volume, counts, roll_forward), true))
 }
 
