@@ -67,7 +67,7 @@ impl PageMap {
     }
 
     fn count_dirty(&mut self, mem: &Memory, n: i64) {
-        self.dirty = self.dirty.wrapping_add_signed(n as isize);
+        self.dirty = if n > 0 { self.dirty + 1 } else { self.dirty - 1 };
         if self.is_dir { &mem.dirty_dents } else { &mem.dirty_data }.add(n);
         if let Some(account) = &self.account {
             account.pages.add(n);
