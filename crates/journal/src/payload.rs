@@ -96,7 +96,7 @@ mod tests {
     use super::*;
     use crate::area::Area;
     use crate::group::Kind;
-    use crate::header::{Header, PayloadKind};
+    use crate::header::Header;
     use crate::ring::{Ring, Window};
     use segno_device::MemDevice;
     use std::sync::Arc;
@@ -104,20 +104,7 @@ mod tests {
     /// Sections of epochs that are counted from that of the group.
     fn epochs(epoch: u64, counted: &[u32]) -> Vec<std::result::Result<u64, String>> {
         let ring = Ring { area: Area::whole(Arc::new(MemDevice::new(2 + 16))), blocks: 16, seed: 7 };
-        let kind = PayloadKind::Group(Kind::Epoch);
-        let mut header = Header {
-            kind,
-            more: false,
-            seq: 1,
-            epoch: 1,
-            last_epoch: 1,
-            durable_seq: 0,
-            blocks: 0,
-            payload_len: 0,
-            mount: 1,
-            prev_crc: 0,
-            payload_crc: 0,
-        };
+        let mut header = Header::sound();
         let section = |erel: &u32| [4, 0, *erel].map(u32::to_le_bytes).concat();
         let bytes: Vec<u8> = counted.iter().flat_map(section).collect();
         let (blocks, _) = ring.compose(&mut header, &bytes);

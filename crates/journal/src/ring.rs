@@ -140,8 +140,6 @@ fn payload_crc(seed: u32, blocks: &[Block]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::group::Kind;
-    use crate::header::PayloadKind;
     use segno_device::MemDevice;
     use std::sync::Arc;
 
@@ -150,19 +148,7 @@ mod tests {
     fn a_group_that_has_not_the_length_of_its_payload_is_none() {
         let ring = Ring { area: Area::whole(Arc::new(MemDevice::new(2 + 16))), blocks: 16, seed: 7 };
         let end = |change: fn(&mut Header)| {
-            let mut header = Header {
-                kind: PayloadKind::Group(Kind::Epoch),
-                more: false,
-                seq: 1,
-                epoch: 1,
-                last_epoch: 1,
-                durable_seq: 0,
-                blocks: 0,
-                payload_len: 0,
-                mount: 1,
-                prev_crc: 0,
-                payload_crc: 0,
-            };
+            let mut header = Header::sound();
             let (mut blocks, _) = ring.compose(&mut header, &[5; 5000]);
             change(&mut header);
             let first = blocks.first_mut().unwrap();

@@ -148,7 +148,7 @@ pub enum Record<B = Box<[u8]>> {
 }
 
 /// A new inode. All its times are `time`; `nlink` is 2 for a directory, 0 for `O_TMPFILE`, else 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InodeNew {
     /// `i_mode`: type and permission bits.
     pub mode: u16,

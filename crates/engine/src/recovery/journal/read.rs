@@ -247,7 +247,8 @@ mod tests {
     fn the_first_of_several_errors_is_reported() {
         let geo = test_geometry();
         let again = |ino: u32| {
-            let records = vec![Record::InodeNew(InodeNew { mode: 0o100_644, ..inode() })];
+            let records =
+                vec![Record::InodeNew(InodeNew { mode: 0o100_644, pino: Ino(3), ..InodeNew::default() })];
             Section { ino: Ino(ino), epoch: EPOCHS, records }
         };
         let bad = Group { kind: Kind::Epoch, epoch: EPOCHS, sections: [106, 103, 109].map(again).into() };
@@ -258,24 +259,6 @@ mod tests {
                 error.contains("a new inode was there before") && error.contains("106"),
                 "{shares}: {error}"
             );
-        }
-    }
-
-    fn inode() -> InodeNew {
-        InodeNew {
-            mode: 0,
-            inline: 0,
-            advise: 0,
-            uid: 0,
-            gid: 0,
-            projid: 0,
-            flags: 0,
-            generation: 0,
-            pino: Ino(3),
-            rdev: 0,
-            inline_xattr_size: 0,
-            time: Time::default(),
-            tmpfile: false,
         }
     }
 }

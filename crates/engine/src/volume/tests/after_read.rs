@@ -15,7 +15,7 @@ use segno_format::orphan::RawOrphanBlock;
 use segno_format::sit::{LogType, RawSitEntry, RawSitJournal};
 use segno_format::summary::JOURNAL_BYTES;
 use segno_format::{Block, BlockAddr, Features, Ino, Nid, SegNo};
-use segno_journal::record::{Compression, InodeNew, Map, Run, Time};
+use segno_journal::record::{Compression, InodeNew, Map, Run};
 use segno_journal::{Area, Group, Kind, Record, Section};
 use segno_layout::Pack;
 use segno_mkfs::{Member, MkfsOptions};
@@ -276,21 +276,7 @@ fn block_at(page: u64, addr: BlockAddr) -> Map {
 #[test]
 fn records_of_the_journal_that_cannot_be_are_reported() {
     records_refused("number of a new inode is in use", |_| {
-        vec![Record::InodeNew(InodeNew {
-            mode: 0o100_644,
-            inline: 0,
-            advise: 0,
-            uid: 0,
-            gid: 0,
-            projid: 0,
-            flags: 0,
-            generation: 0,
-            pino: Ino::ROOT,
-            rdev: 0,
-            inline_xattr_size: 0,
-            time: Time::default(),
-            tmpfile: false,
-        })]
+        vec![Record::InodeNew(InodeNew { mode: 0o100_644, pino: Ino::ROOT, ..InodeNew::default() })]
     });
     records_refused("data block in a segment of nodes", |v| {
         let log = v.space.log_states().into_iter().find(|l| l.kind == LogType::WarmNode).unwrap();
