@@ -27,6 +27,12 @@ impl Block {
         Self::new_zeroed()
     }
 
+    /// The first 4096 bytes; zeros if there are fewer.
+    #[must_use]
+    pub fn first_of(bytes: &[u8]) -> Self {
+        Self::read_from_prefix(bytes).map_or_else(|_| Self::zeroed(), |(block, _)| block)
+    }
+
     /// The whole block seen as one on-disk structure of exactly 4096 bytes.
     #[must_use]
     pub fn view<T: FromBytes + KnownLayout + Immutable + Unaligned>(&self) -> &T {
@@ -57,14 +63,25 @@ impl Block {
     /// The little-endian u32 at a byte offset; 0 past the end.
     #[must_use]
     pub fn u32_at(&self, off: usize) -> u32 {
-        self.0.get(off..).and_then(|s| s.first_chunk::<4>()).map_or(0, |b| u32::from_le_bytes(*b))
+        word(&self.0, off)
     }
 
     /// Stores a little-endian u32 at a byte offset; ignored past the end.
     pub fn set_u32_at(&mut self, off: usize, v: u32) {
-        if let Some(b) = self.0.get_mut(off..).and_then(|s| s.first_chunk_mut::<4>()) {
-            *b = v.to_le_bytes();
-        }
+        set_word(&mut self.0, off, v);
+    }
+}
+
+/// The little-endian u32 at a byte offset; 0 past the end.
+#[must_use]
+pub fn word(bytes: &[u8], off: usize) -> u32 {
+    bytes.get(off..).and_then(|rest| rest.first_chunk()).map_or(0, |word| u32::from_le_bytes(*word))
+}
+
+/// Stores a little-endian u32 at a byte offset; ignored past the end.
+pub fn set_word(bytes: &mut [u8], off: usize, v: u32) {
+    if let Some(place) = bytes.get_mut(off..).and_then(|rest| rest.first_chunk_mut()) {
+        *place = v.to_le_bytes();
     }
 }
 

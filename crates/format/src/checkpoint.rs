@@ -1,4 +1,5 @@
 //! The checkpoint block and the version bitmaps that ride behind it.
+use crate::block::{set_word, word};
 use crate::sit::LogType;
 use crate::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, Corrupt, F2FS_MAGIC, Geometry, SegNo, Structure, crc};
 use bitflags::bitflags;
@@ -199,7 +200,7 @@ impl RawCheckpoint {
     /// not know the mark, and the old one does not fit the new checkpoint.
     pub fn set_external_journal<B: AsRef<[u8]> + AsMut<[u8]> + ?Sized>(block: &mut B, is_set: bool) {
         let mark = if is_set { journal_mark(block.as_ref()) } else { 0 };
-        put_word(block.as_mut(), JOURNAL_MARK, mark);
+        set_word(block.as_mut(), JOURNAL_MARK, mark);
     }
 
     /// Whether the checkpoint was written by a mount with an external journal, in which later changes may be.
@@ -213,7 +214,7 @@ impl RawCheckpoint {
         let block = block.as_mut();
         let off = checksum_offset(block);
         let c = checksum(block, off);
-        put_word(block, off, c);
+        set_word(block, off, c);
         c
     }
 
@@ -225,16 +226,6 @@ impl RawCheckpoint {
         } else {
             Err(Corrupt::block(Structure::Checkpoint, at, "cp_pack_total_block_count", n.into(), 512))
         }
-    }
-}
-
-fn word(block: &[u8], at: usize) -> u32 {
-    block.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u32::from_le_bytes(*bytes))
-}
-
-fn put_word(block: &mut [u8], at: usize, word: u32) {
-    if let Some(place) = block.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
-        *place = word.to_le_bytes();
     }
 }
 
@@ -252,7 +243,7 @@ fn checksum(block: &[u8], off: usize) -> u32 {
 /// Never 0, which is there without a mark.
 fn journal_mark(block: &[u8]) -> u32 {
     let mut unmarked = block.to_vec();
-    put_word(&mut unmarked, JOURNAL_MARK, 0);
+    set_word(&mut unmarked, JOURNAL_MARK, 0);
     checksum(&unmarked, checksum_offset(&unmarked)).max(1)
 }
 

@@ -7,9 +7,9 @@ pub(crate) const NAT_ENTRY_BYTES: u32 = 9;
 /// Bytes of a SIT entry.
 pub(crate) const SIT_ENTRY_BYTES: u32 = 74;
 /// NAT entries in a block of 4096 bytes.
-pub const NAT_PER_BLOCK: u32 = 455;
+pub const NAT_PER_BLOCK: u32 = BLOCK_SIZE as u32 / NAT_ENTRY_BYTES;
 /// SIT entries in a block of 4096 bytes.
-pub const SIT_PER_BLOCK: u32 = 55;
+pub const SIT_PER_BLOCK: u32 = BLOCK_SIZE as u32 / SIT_ENTRY_BYTES;
 
 /// Where everything is. Built from a checked superblock, so no sum overflows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,6 +12,8 @@ pub const BODY_OFFSET: usize = 360;
 pub const BODY_WORDS: u32 = 923;
 /// Bytes of extra attributes that the kernel gives every new inode.
 pub const EXTRA_ISIZE_MAX: u16 = 36;
+/// End of `i_projid` in the extra attributes.
+pub const PROJID_END: u16 = 8;
 /// Words of inline xattrs unless the volume has flexible sizes.
 pub const INLINE_XATTR_WORDS: u32 = 50;
 
@@ -288,6 +290,12 @@ impl RawInode {
     pub fn is_symlink(&self) -> bool {
         self.i_mode.get() & 0o170_000 == 0o120_000
     }
+    /// Whether it has an index of blocks: neither inline content nor a device number.
+    #[must_use]
+    pub fn has_index(&self) -> bool {
+        (self.is_reg() || self.is_dir() || self.is_symlink())
+            && !self.inline().intersects(Inline::DATA | Inline::DENTRY)
+    }
     /// The name stored for recovery.
     #[must_use]
     pub fn name(&self) -> &[u8] {
@@ -330,7 +338,7 @@ impl RawInode {
     /// The project, 0 where the inode has no such field.
     #[must_use]
     pub fn projid(&self) -> u32 {
-        if self.has_extra(8) { self.extra().i_projid.get() } else { 0 }
+        if self.has_extra(PROJID_END) { self.extra().i_projid.get() } else { 0 }
     }
     /// Sets or clears bits of `i_inline`.
     pub fn set_inline(&mut self, which: Inline, on: bool) {

@@ -37,7 +37,7 @@ pub mod text;
 pub mod xattr;
 
 pub use addr::{BlockAddr, Ino, Nid, SecNo, SegNo};
-pub use block::{ADDRS_PER_BLOCK, BLOCK_SIZE, BLOCKS_PER_SEG, Block, F2FS_MAGIC, NAME_MAX};
+pub use block::{ADDRS_PER_BLOCK, BLOCK_SIZE, BLOCKS_PER_SEG, Block, F2FS_MAGIC, NAME_MAX, set_word, word};
 pub use crc::crc;
 pub use error::{Corrupt, Structure, Unit};
 pub use features::Features;

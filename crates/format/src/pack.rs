@@ -1,7 +1,6 @@
 //! The two ends of a checkpoint pack, and which of two packs is in force.
 use crate::checkpoint::{RawCheckpoint, newer_pack};
 use crate::{Block, BlockAddr, Corrupt, Structure};
-use zerocopy::FromBytes;
 
 /// The first block of a committed pack.
 #[derive(Clone)]
@@ -35,7 +34,7 @@ impl PackHead {
 
     fn of_first(bytes: &[u8], start: BlockAddr) -> Result<Self, Corrupt> {
         let crc = RawCheckpoint::verify(bytes, start.0.into())?;
-        let block = first_unit(bytes);
+        let block = Block::first_of(bytes);
         let total = block.view::<RawCheckpoint>().total_blocks(start.0.into())?;
         Ok(Self { block, crc, total })
     }
@@ -45,7 +44,7 @@ impl PackHead {
             Err(Corrupt::block(Structure::Checkpoint, at.0.into(), why, found, expected))
         };
         let crc = RawCheckpoint::verify(last, at.0.into())?;
-        let version = first_unit(last).view::<RawCheckpoint>().checkpoint_ver.get();
+        let version = Block::first_of(last).view::<RawCheckpoint>().checkpoint_ver.get();
         if version != self.version() {
             return differs("version at the end of the pack", version, self.version());
         }
@@ -66,10 +65,6 @@ impl PackHead {
     pub fn version(&self) -> u64 {
         self.cp().checkpoint_ver.get()
     }
-}
-
-fn first_unit(block: &[u8]) -> Block {
-    Block::read_from_prefix(block).map_or_else(|_| Block::zeroed(), |(block, _)| block)
 }
 
 /// Index of the pack that a mount uses; `None` if neither counts.

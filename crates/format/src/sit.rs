@@ -1,5 +1,5 @@
 //! SIT: which blocks of a segment are valid, what kind it is, how old.
-use crate::geometry::SIT_ENTRY_BYTES;
+use crate::geometry::{SIT_ENTRY_BYTES, SIT_PER_BLOCK};
 use crate::summary::SummaryType;
 use crate::{Corrupt, SegNo, Structure, bits};
 use zerocopy::little_endian::{U16, U32, U64};
@@ -115,7 +115,7 @@ pub fn sit_block_entries(block: &[u8]) -> &[RawSitEntry] {
 #[repr(C)]
 pub struct RawSitBlock {
     /// Entries of consecutive segments.
-    pub entries: [RawSitEntry; 55],
+    pub entries: [RawSitEntry; SIT_PER_BLOCK as usize],
     /// Unused.
     pub pad: [u8; 26],
 }

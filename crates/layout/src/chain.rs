@@ -84,7 +84,7 @@ impl<'a> Chain<'a> {
     ) -> Result<Result<(BlockAddr, Block), ChainEnd>, R::Error> {
         self.step(|at| {
             let block = read_volume_block(reader, self.geo, at)?;
-            Ok(block.and_then(|block| Link::of(block.first_unit(), block.as_ref())))
+            Ok(block.and_then(|block| Link::of(Block::first_of(block.as_ref()), block.as_ref())))
         })
     }
 }

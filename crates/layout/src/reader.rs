@@ -41,10 +41,6 @@ impl<R: Reader + ?Sized> Reader for &R {
 pub(crate) struct VolumeBlock(pub Vec<Block>);
 
 impl VolumeBlock {
-    pub(crate) fn first_unit(&self) -> Block {
-        self.0.first().cloned().unwrap_or_else(Block::zeroed)
-    }
-
     pub(crate) fn is_zero(&self) -> bool {
         self.0.iter().all(Block::is_zero)
     }

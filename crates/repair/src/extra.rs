@@ -1,6 +1,6 @@
 //! The size of an inode's extra attributes, on which the place of everything behind them depends.
 use crate::error::Result;
-use crate::node::{has_index, inline_dots};
+use crate::node::inline_dots;
 use crate::state::State;
 use segno_format::inode::{Inline, RawInode, verify_checksum};
 use segno_format::summary::SummaryType;
@@ -86,7 +86,7 @@ fn fits(state: &State<'_>, ino: u32, block: &Block) -> Result<bool> {
         return Ok(block.u32_at(layout.base()) == 0);
     }
     let first = (0..layout.slots).map(|i| (i, raw.slot(&layout, i))).find(|(_, addr)| addr.is_real());
-    let Some((i, addr)) = first.filter(|_| has_index(raw)) else { return Ok(true) };
+    let Some((i, addr)) = first.filter(|_| raw.has_index()) else { return Ok(true) };
     let owner = state.vol.ssa.owner(addr)?;
     Ok(owner.is_some_and(|Owner { kind, entry: o }| {
         kind == SummaryType::Data && o.nid.get() == ino && u32::from(o.ofs_in_node.get()) == i

@@ -1,7 +1,6 @@
 //! What follows from everything else: counts, sizes, links and checksums of inodes.
 use crate::error::Result;
 use crate::fields::size_limit;
-use crate::node::has_index;
 use crate::resolve::Tree;
 use crate::state::State;
 use crate::tree::Slot;
@@ -55,7 +54,7 @@ fn one(state: &mut State<'_>, tree: &Tree, ino: u32, totals: &mut Totals) -> Res
         if u64::from(raw.i_ext.len.get()) != counted.hits {
             raw.i_ext.len.set(0);
         }
-        if raw.i_size.get() > limit && has_index(raw) {
+        if raw.i_size.get() > limit && raw.has_index() {
             raw.i_size.set(counted.end * BLOCK_SIZE as u64);
             cut = true;
         }
@@ -166,7 +165,7 @@ fn special(raw: &mut RawInode, layout: &InodeLayout) {
 fn dirs(state: &mut State<'_>, ino: u32, end: u64) -> Result<()> {
     let size = end * BLOCK_SIZE as u64;
     state.inode(ino, |raw| {
-        let blocks = raw.is_dir() && has_index(raw);
+        let blocks = raw.is_dir() && raw.has_index();
         let old = raw.i_size.get();
         if blocks && (old < size || !old.is_multiple_of(BLOCK_SIZE as u64)) {
             raw.i_size.set(size);

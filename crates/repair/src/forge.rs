@@ -1,5 +1,6 @@
 //! A checkpoint block in memory that keeps the checksum of another one: chain and journal are bound to it.
 use segno_format::checkpoint::RawCheckpoint;
+use segno_format::set_word;
 
 /// Four of the bytes of `alloc_type` that no log has.
 const FREE: usize = 184;
@@ -7,9 +8,7 @@ const FREE: usize = 184;
 /// Changes unused bytes so that the checksum, which is stored and returned, is this one.
 pub(crate) fn seal_as(block: &mut [u8], crc: u32) -> u32 {
     let mut with = |bytes: u32| {
-        if let Some(place) = block.get_mut(FREE..).and_then(|rest| rest.first_chunk_mut()) {
-            *place = bytes.to_le_bytes();
-        }
+        set_word(block, FREE, bytes);
         RawCheckpoint::seal(block)
     };
     // The checksum is linear in the bytes: each bit of them changes the same bits of it, whatever the others are.

@@ -1,6 +1,5 @@
 //! The names in all directories, as far as they can be read.
 use crate::error::Result;
-use crate::node::has_index;
 use crate::state::State;
 use segno_check::is_debatable_name;
 use segno_codec::{casefold, casefolded_name_hash};
@@ -101,7 +100,7 @@ pub(crate) fn read_one(state: &mut State<'_>, ino: u32, block: &Block) -> Result
         let layout = state.layout(raw);
         let area = block.0.get(layout.inline_range()).unwrap_or_default();
         reading.area(&DentryShape::inline(&layout), area, 0);
-    } else if has_index(raw) {
+    } else if raw.has_index() {
         for slot in state.slots(ino)? {
             let block = state.data_block(ino, slot.b, slot.addr)?;
             reading.area(&DentryShape::BLOCK, &block.0, slot.b);

@@ -1,6 +1,6 @@
 //! Single properties of a node block.
-use segno_format::dentry::{DentryShape, FileType};
-use segno_format::inode::{Inline, RawInode};
+use segno_format::dentry::DentryShape;
+use segno_format::inode::RawInode;
 use segno_format::node::RawNode;
 use segno_format::{Block, Features};
 
@@ -16,13 +16,6 @@ pub(crate) fn set_footer(block: &mut Block, ino: u32, ofs: u32) {
 pub(crate) fn set_cold(block: &mut Block, cold: bool) {
     let flag = &mut block.view_mut::<RawNode>().footer.flag;
     flag.set(flag.get() & !1 | u32::from(cold));
-}
-
-/// Whether the inode has an index, as opposed to inline content or a device number.
-pub(crate) fn has_index(raw: &RawInode) -> bool {
-    let kind = FileType::of_mode(raw.i_mode.get());
-    matches!(kind, FileType::Regular | FileType::Directory | FileType::Symlink)
-        && !raw.inline().intersects(Inline::DATA | Inline::DENTRY)
 }
 
 /// Whether an inline area begins as that of a directory.

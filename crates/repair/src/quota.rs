@@ -1,7 +1,6 @@
 //! Quota files: usage counted anew, limits kept.
 use crate::error::{RepairError, Result};
 use crate::finish::Totals;
-use crate::node::has_index;
 use crate::state::State;
 use segno_check::{is_sound_quota, payers};
 use segno_format::inode::RawInode;
@@ -50,7 +49,7 @@ fn usage(state: &State<'_>, totals: &Totals) -> Result<[Usage; QUOTA_KINDS]> {
 
 fn one(state: &mut State<'_>, ino: u32, kind: usize, used: &Usage) -> Result<()> {
     let raw: RawInode = *state.block(ino)?.view();
-    if !has_index(&raw) {
+    if !raw.has_index() {
         return Err(RepairError::refused(format!("quota file {ino} has no blocks")));
     }
     let bytes = read(state, ino, raw.i_size.get())?;

@@ -1,6 +1,6 @@
 //! The nodes of a file: pointers to them, and nodes that lost their pointer.
 use crate::error::Result;
-use crate::node::{has_index, set_cold, set_footer};
+use crate::node::{set_cold, set_footer};
 use crate::state::{Node, State};
 use segno_format::inode::RawInode;
 use segno_format::node::{
@@ -54,7 +54,7 @@ impl Trees<'_, '_> {
         let raw: RawInode = *block.view();
         let xattr = self.child(ino, XATTR_NODE_OFFSET, raw.i_xattr_nid.get())?;
         self.state.inode(ino, |raw| raw.i_xattr_nid.set(xattr))?;
-        if !has_index(&raw) {
+        if !raw.has_index() {
             return Ok(());
         }
         for (i, (depth, ofs)) in (0u32..).zip(SUBTREES) {
@@ -196,7 +196,7 @@ impl State<'_> {
     fn index(&self, ino: u32) -> Result<Vec<IndexNode>> {
         let block = self.block(ino)?;
         let raw: &RawInode = block.view();
-        if !has_index(raw) {
+        if !raw.has_index() {
             return Ok(vec![IndexNode { nid: ino, first: 0, slots: 0 }]);
         }
         let layout = self.layout(raw);

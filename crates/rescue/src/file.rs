@@ -1,7 +1,7 @@
 //! One version of an inode and the nodes of its index.
 use crate::scan::Candidate;
 use crate::volume::{Checked, Volume};
-use segno_format::inode::{Inline, InodeLayout, RawInode};
+use segno_format::inode::{InodeLayout, RawInode};
 use segno_format::node::{RawNode, SUBTREES, XATTR_NODE_OFFSET, child_offset, first_block};
 use segno_format::{ADDRS_PER_BLOCK, BLOCK_SIZE, Block, BlockAddr, Nid};
 use std::collections::BTreeMap;
@@ -70,13 +70,6 @@ impl File {
         self.block.view()
     }
 
-    /// Whether it has an index: neither inline content nor a device number.
-    fn has_index(&self) -> bool {
-        let raw = self.raw();
-        (raw.is_reg() || raw.is_dir() || raw.is_symlink())
-            && !raw.inline().intersects(Inline::DATA | Inline::DENTRY)
-    }
-
     /// The area in the inode that holds inline data or an inline directory.
     #[must_use]
     pub fn inline_area(&self) -> &[u8] {
@@ -98,7 +91,7 @@ impl File {
         let xattr = Some(self.raw().i_xattr_nid.get()).filter(|nid| *nid != 0);
         let xattr = xattr.and_then(|nid| choose(Some(nid), XATTR_NODE_OFFSET));
         let mut out = Opened { file: self, dnodes: BTreeMap::new(), missing: 0, xattr };
-        if out.has_index() {
+        if out.raw().has_index() {
             out.find(volume, choose);
         }
         out
@@ -176,7 +169,7 @@ impl Opened {
     /// Calls `each` for the slots of the inode and of all direct nodes, a cluster at a time. Returns the number of nodes that
     /// could not be read.
     pub fn slots(&self, volume: &Volume<'_>, mut each: impl FnMut(&[Slot])) -> u64 {
-        if !self.has_index() {
+        if !self.raw().has_index() {
             return 0;
         }
         let mut all = Vec::with_capacity(ADDRS_PER_BLOCK as usize);

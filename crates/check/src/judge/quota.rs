@@ -8,9 +8,6 @@ use segno_format::quota::QUOTA_KINDS;
 use segno_format::{BLOCK_SIZE, Block, Features, Structure, Unit};
 use std::collections::HashMap;
 
-/// End of the project id in the extra attributes.
-const PROJID_END: u16 = 8;
-
 /// What all ids own, and the files that should say so.
 #[derive(Default)]
 pub(crate) struct Usage {
@@ -21,8 +18,7 @@ pub(crate) struct Usage {
 /// Who pays for an inode: user, group and project.
 #[must_use]
 pub fn payers(raw: &RawInode, features: Features) -> [u32; QUOTA_KINDS] {
-    let has_projid = features.contains(Features::PRJQUOTA) && raw.has_extra(PROJID_END);
-    let projid = if has_projid { raw.extra().i_projid.get() } else { 0 };
+    let projid = if features.contains(Features::PRJQUOTA) { raw.projid() } else { 0 };
     [raw.i_uid.get(), raw.i_gid.get(), projid]
 }
 

@@ -3,7 +3,7 @@
 use super::Files;
 use crate::error::Result;
 use crate::nodes::NodeFrame;
-use segno_format::inode::{Inline, RawInode};
+use segno_format::inode::RawInode;
 use segno_format::{BlockAddr, Corrupt, Ino, SegNo, Structure};
 use std::collections::HashMap;
 
@@ -51,9 +51,7 @@ impl Files {
     pub fn visit_blocks(&self, visits: &mut Visits, ino: Ino) -> Result<()> {
         let inode = self.inode(ino)?;
         let _shared = inode.lock.read();
-        let has_index = inode.get(|i| i.is_reg() || i.is_dir() || i.is_symlink())
-            && !inode.get(RawInode::inline).intersects(Inline::DATA | Inline::DENTRY);
-        let blocks = if has_index { 0..u64::MAX } else { 0..0 };
+        let blocks = if inode.get(RawInode::has_index) { 0..u64::MAX } else { 0..0 };
         for span in self.nodes.spans(&inode.frame, blocks) {
             let span = span?;
             let addrs = self.nodes.slot_addrs(&span.frame, span.slots(&span.blocks))?;

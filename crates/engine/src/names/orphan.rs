@@ -4,7 +4,7 @@ use crate::files::Inode;
 use crate::names::Names;
 use crate::sync::atomic::Ordering;
 use crate::transaction::{InodeRecords, Op};
-use segno_format::inode::Inline;
+use segno_format::inode::RawInode;
 use segno_format::orphan::ORPHANS_PER_BLOCK;
 use segno_format::{BLOCKS_PER_SEG, Ino};
 use std::sync::Arc;
@@ -84,11 +84,8 @@ impl Names {
 
     /// Frees blocks and index nodes; returns true when none is left.
     fn free_content(&self, op: &Op<'_>, inode: &Arc<Inode>, budget: usize) -> Result<bool> {
-        let in_blocks = inode.get(|i| {
-            let has_slots = i.is_dir() || i.is_reg() || i.is_symlink();
-            has_slots && !i.inline().intersects(Inline::DATA | Inline::DENTRY)
-        });
-        if in_blocks { self.files.truncate_blocks(op, inode, 0, budget) } else { Ok(true) }
+        let has_index = inode.get(RawInode::has_index);
+        if has_index { self.files.truncate_blocks(op, inode, 0, budget) } else { Ok(true) }
     }
 
     fn free_nodes(&self, op: &Op<'_>, inode: &Arc<Inode>) -> Result<()> {

@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::files::{Inode, sanity};
 use crate::recovery::Recovery;
 use crate::transaction::Op;
-use segno_format::inode::{Inline, RawInode};
+use segno_format::inode::{Inline, PROJID_END, RawInode};
 use segno_format::xattr::XATTR_NODE_BYTES;
 use segno_format::{Block, Features};
 use std::ops::Range;
@@ -13,8 +13,6 @@ use zerocopy::little_endian::U32;
 
 /// Flags taken from the logged inode.
 const TAKEN: Inline = Inline::PIN_FILE.union(Inline::DATA_EXIST);
-/// End of `i_projid` in the extra attributes.
-const PROJID_END: u16 = 8;
 
 impl Recovery<'_> {
     pub(super) fn replay_inode_block(

@@ -131,8 +131,7 @@ fn is_inode(inode: &RawInode, blocks: u32) -> bool {
         return false;
     }
     let inline = inode.inline();
-    let special = !matches!(kind, FileType::Regular | FileType::Directory | FileType::Symlink);
-    if special || inline.intersects(Inline::DATA | Inline::DENTRY) {
+    if !inode.has_index() {
         return true;
     }
     let extra = if inline.contains(Inline::EXTRA_ATTR) { usize::from(EXTRA_ISIZE_MAX) } else { 0 };
