@@ -1,9 +1,9 @@
 //! The external journal of a volume: the option of the commands that need it, and how all of them open it.
 use crate::image;
-use anyhow::{Context, Result, bail, ensure};
-use segno::{Checker, inspect};
+use crate::path::reason;
+use anyhow::{Context, Result, ensure};
+use segno::Checker;
 use segno_device::{BlockDevice, FileDevice, OpenOptions, Overlay, share_storage};
-use segno_journal::{Area, Journal, Opened, Stale};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -44,17 +44,10 @@ impl External {
 
     /// Makes sure that it is one of this volume.
     pub fn verify(&self, volume: &Arc<dyn BlockDevice>) -> Result<()> {
-        let Some((path, journal)) = &self.0 else { return Ok(()) };
+        let Some((path, _)) = &self.0 else { return Ok(()) };
         let name = path.display();
-        let sb = inspect::superblock(&**volume)?;
-        let checkpoint = inspect::checkpoint(&**volume, &sb)?.journaled(&sb);
-        match Journal::open(Area::whole(journal.clone()), &checkpoint, &**volume) {
-            Ok(Opened::Stale(why @ Stale::OtherVolume)) => bail!("the journal {name}: {why}"),
-            Ok(Opened::Stale(why)) if !why.is_damage() => {
-                eprintln!("segno: note: the journal {name} has no effect: {why}")
-            }
-            Ok(_) => {}
-            Err(e) => return Err(e).with_context(|| format!("cannot use the journal {name}")),
+        if let Some(why) = reason(self.checker(volume).verify_journal()).with_context(|| name.to_string())? {
+            eprintln!("segno: note: the journal {name} has no effect: {why}");
         }
         Ok(())
     }

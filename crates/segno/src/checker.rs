@@ -131,6 +131,16 @@ impl Checker {
         self.claimed("check", || self.judge(options, &mut progress))
     }
 
+    /// Makes sure that the external journal, if there is one, is of this volume; every other call does so first. The result is why it has
+    /// no effect, if it has none.
+    pub fn verify_journal(&self) -> Result<Option<String>> {
+        self.claimed("use the journal of", || Ok(self.verified()?.map(|why| why.to_string())))
+    }
+
+    fn verified(&self) -> Result<Option<Stale>, Cause> {
+        self.area().map_or(Ok(None), |area| crashed::verify(area, self.device.storage()))
+    }
+
     /// What a crash left, as far as a journal tells.
     pub fn left_by_journal(&self) -> Result<Left> {
         self.claimed("check", || crashed::by_journal(self.device.storage(), self.area()))
@@ -183,6 +193,7 @@ impl Checker {
         let claimed = || {
             let _claims = (self.device.claim()?, self.journal.as_ref().map(Device::claim).transpose()?);
             self.device.require_superblock(DeviceError::is_foreign)?;
+            self.verified()?;
             call()
         };
         claimed().map_err(|e| Error::new(action, self.device.path(), e))

@@ -1,5 +1,5 @@
 //! What a crash left to replay: the roll-forward chain and the journal.
-use crate::error::{Cause, JournalError};
+use crate::error::{Cause, JournalError, errno, refuse};
 use crate::inspect::{self, InspectError};
 use segno_check::Report;
 use segno_device::BlockDevice;
@@ -9,6 +9,7 @@ use segno_format::Features;
 use segno_format::superblock::Superblock;
 use segno_journal::{Area, Journal, Opened, Stale};
 use segno_layout::Superblocks;
+use std::fmt;
 use std::sync::Arc;
 
 /// State beyond the checkpoint, as a mount finds it.
@@ -74,6 +75,21 @@ fn of_tail(device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Result<Option<Left
     }
     let Some(area) = Area::tail(device.clone(), sb.geo.block_count) else { return Ok(None) };
     of_area(area, device, sb)
+}
+
+/// Refuses what is no journal of the volume, and says why one of it has no effect.
+pub(crate) fn verify(area: Area, device: &Arc<dyn BlockDevice>) -> Result<Option<Stale>, Cause> {
+    let refused =
+        |why: &dyn fmt::Display| refuse(errno::INVAL, format!("the external journal cannot be used: {why}"));
+    let sb = inspect::superblock(&**device)?;
+    let checkpoint = inspect::checkpoint(&**device, &sb)?.journaled(&sb);
+    match Journal::open(area, &checkpoint, &**device) {
+        Ok(Opened::Stale(why @ Stale::OtherVolume)) => Err(refused(&why)),
+        Ok(Opened::Stale(why)) if !why.is_damage() => Ok(Some(why)),
+        Ok(_) => Ok(None),
+        Err(e @ segno_journal::Error::Io { .. }) => Err(Cause::Journal(JournalError(e))),
+        Err(e) => Err(refused(&e)),
+    }
 }
 
 fn of_area(area: Area, device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Result<Option<Left>, Cause> {

@@ -1,10 +1,14 @@
 //! What a crash left, and damage, up to the repaired volume.
 use super::{finish, volume};
-use segno::{BlockDevice, CheckOptions, Checker, Device, FormatOptions, Judged, Left, ProblemKind, Volume};
+use segno::{
+    BlockDevice, CheckOptions, Checker, Device, FormatOptions, Judged, Left, MountOptions, ProblemKind,
+    Volume,
+};
 use segno_device::MemDevice;
 use segno_format::Block;
 use segno_format::inode::RawInode;
 use segno_format::node::RawNode;
+use std::error::Error;
 use std::sync::Arc;
 
 const BLOCKS: u64 = 16 << 10;
@@ -70,4 +74,36 @@ fn damage_is_repaired_as_planned_and_not_before() {
     let volume = Volume::open(&device).unwrap();
     assert_eq!(volume.read("/file").unwrap(), b"content");
     finish(volume, &device);
+}
+
+#[test]
+fn a_journal_of_another_volume_or_none_is_refused_by_every_call() {
+    let [mine, other, journal, blank] = [(); 4].map(|()| Device::in_memory(64 << 20));
+    for device in [&mine, &other] {
+        segno::format(device, &FormatOptions::default()).unwrap();
+    }
+    let volume = Volume::open_with(&other, &MountOptions::new().journal(&journal)).unwrap();
+    volume.write("/file", "x").unwrap();
+    volume.close().unwrap();
+    let of = |device, journal| Checker::new(device).journal(journal);
+    assert_eq!(of(&other, &journal).verify_journal().unwrap(), None);
+    for (wrong, why) in [(&journal, "it belongs to another volume"), (&blank, "no journal")] {
+        let checker = of(&mine, wrong);
+        let plan = Checker::new(&mine).check(&CheckOptions::default(), |_| ()).unwrap();
+        let said = [
+            checker.verify_journal().map(drop),
+            checker.check(&CheckOptions::default(), |_| ()).map(drop),
+            checker.left_by_journal().map(drop),
+            checker.plan_repair(&plan, true).map(drop),
+            checker.replay(),
+        ];
+        for done in said {
+            let e = done.unwrap_err();
+            let all = e.source().map(ToString::to_string).unwrap_or_default();
+            assert!(all.contains("the external journal cannot be used: ") && all.contains(why), "{e}: {all}");
+            assert_eq!(e.kind(), std::io::ErrorKind::InvalidInput);
+        }
+    }
+    // Nothing was written to the one that is empty.
+    assert!(of(&mine, &blank).verify_journal().is_err());
 }
