@@ -1,6 +1,9 @@
 //! The superblock: raw bytes and the checks after which its numbers may be trusted.
 use crate::support::{LOG_BLOCK_SIZE, MAX_LOG_BLOCK_SIZE};
-use crate::{BLOCK_SIZE, BlockAddr, Corrupt, F2FS_MAGIC, Features, Geometry, Structure, Unsupported, crc};
+use crate::{
+    BLOCK_SIZE, BLOCKS_PER_SEG, BlockAddr, Corrupt, F2FS_MAGIC, Features, Geometry, Structure, Unsupported,
+    crc,
+};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -281,10 +284,12 @@ impl RawSuperblock {
         (is_other && self.verify().is_ok()).then_some(Unsupported::BlockSize { log_blocksize })
     }
 
-    /// Whether it is marked read-only and has what a writable volume has: room for summaries.
+    /// Whether it is marked read-only and has what a writable volume has: room for summaries. A read-only image may have some too, as
+    /// sections are aligned, but its segments follow the superblocks.
     #[must_use]
     pub fn is_guarded(&self) -> bool {
-        Features::from_bits_retain(self.feature.get()).contains(Features::RO) && self.has_summaries()
+        let marked = Features::from_bits_retain(self.feature.get()).contains(Features::RO);
+        marked && self.has_summaries() && self.segment0_blkaddr.get() as usize > SUPERBLOCK_COPIES.len()
     }
 
     /// Marks a writable volume as a read-only one, or takes that back; [seal](Self::seal) it afterwards.
@@ -406,6 +411,19 @@ impl Geometry {
 }
 
 impl Superblock {
+    /// Blocks of the first device, and of each other one, that belong to the volume.
+    #[must_use]
+    pub fn device_blocks(&self) -> (u64, Vec<u64>) {
+        let blocks = |segments: u32| u64::from(segments).saturating_mul(u64::from(BLOCKS_PER_SEG));
+        let (first, others) = match self.devices.split_first() {
+            Some((first, others)) => (first.total_segments, others),
+            None => (self.geo.segment_count, [].as_slice()),
+        };
+        // Segments are counted from segment 0, which comes after the superblocks.
+        let first = blocks(first).saturating_add(u64::from(self.geo.segment0_blkaddr));
+        (first, others.iter().map(|d| blocks(d.total_segments)).collect())
+    }
+
     /// The volume label.
     #[must_use]
     pub fn label(&self) -> String {

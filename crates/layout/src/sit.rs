@@ -24,7 +24,8 @@ impl Sit {
         pack: &Pack,
         summaries: &Summaries,
     ) -> Result<Self, R::Error> {
-        let journal = summaries.sit_journal().iter().map(|e| (SegNo(e.segno.get()), e.entry)).collect();
+        // Of two entries for a segment the first counts, as in the check; a mount, like Linux, takes the last.
+        let journal = summaries.sit_journal().iter().rev().map(|e| (SegNo(e.segno.get()), e.entry)).collect();
         let (mut blocks, mut lost) = (Vec::new(), Vec::new());
         for b in 0..geo.sit_blocks().min(reader.end()) {
             let block = read_volume_block(reader, geo, geo.sit_addr(b, pack.sit_copy(b)))?;

@@ -9,7 +9,7 @@ use segno_check::enough_reserved;
 use segno_format::checkpoint::{CpFlags, RawCheckpoint};
 use segno_format::summary::RawSummaryBlock;
 use segno_format::{BLOCKS_PER_SEG, Block, Corrupt};
-use segno_layout::{Contents, Encoded};
+use segno_layout::{Contents, Encoded, Unencodable};
 use zerocopy::little_endian::{U32, U64};
 
 /// Checkpoints by which a pack can be ahead of the one in force.
@@ -59,10 +59,21 @@ pub(crate) fn build(state: &mut State<'_>, original: &Volume<'_>, parts: &Parts<
         true => forge::seal_as(block, original.pack.crc),
         false => RawCheckpoint::seal(block),
     });
-    let Encoded { mut blocks, header, .. } =
-        encoded.map_err(|_| RepairError::Invariant("the pack has room for its version bitmaps"))?;
+    let Encoded { mut blocks, header, .. } = encoded.map_err(unencodable)?;
     blocks.push(header);
     Ok(blocks)
+}
+
+/// Constants of the checkpoint are as they were, so they may be impossible.
+fn unencodable(why: Unencodable) -> RepairError {
+    match why {
+        Unencodable::Impossible(why) => {
+            RepairError::refused(format!("1 finding(s) cannot be repaired yet: {why}"))
+        }
+        Unencodable::TooLong | Unencodable::Misfit => {
+            RepairError::Invariant("the pack has room for its version bitmaps")
+        }
+    }
 }
 
 /// A version bitmap in which the other copy of some blocks is in force.

@@ -222,3 +222,18 @@ fn a_sparse_image_is_opened_by_other_commands() {
     assert!(output(&["check", &yard.text("sparse")]).ends_with("clean\n"));
     assert_eq!(output(&["cat", &yard.text("sparse"), "deep/second name"]).len(), 3000);
 }
+
+/// Aligned sections leave such an image room for the summaries that a writable volume has.
+#[test]
+fn a_read_only_image_with_sections_of_several_segments_is_used() {
+    let yard = Yard::new();
+    plant(&yard.path("tree"));
+    for segments in ["1", "2", "3", "4", "8"] {
+        let options = ["-f", "--read-only", "-s", segments, "--size", "128M"];
+        yard.build("tree", "image", &options);
+        assert_clean(&yard.path("image"));
+        let image = yard.text("image");
+        assert!(output(&["check", &image]).ends_with("clean\n"), "{segments} segments a section");
+        assert!(!output(&["ls", &image]).is_empty());
+    }
+}

@@ -116,3 +116,49 @@ fn all_readers_take_the_same_of_two_packs() {
     seen.sort_unstable();
     assert_eq!(seen, [1, 2]);
 }
+
+/// The checkpoint blocks of both packs with a change; a pack that was never written stays as it is.
+fn change_both(image: &str, change: fn(&mut RawCheckpoint)) {
+    let start = json(&["info", "--json", image])["superblock"]["cp_blkaddr"].as_u64().unwrap();
+    let device = FileDevice::open(image, OpenOptions::default()).unwrap();
+    let mut block = [Block::zeroed()];
+    for pack in [start, start + 512] {
+        device.read(pack, &mut block).unwrap();
+        if RawCheckpoint::verify(&block[0], pack).is_err() {
+            continue;
+        }
+        let cp: &mut RawCheckpoint = block[0].view_mut();
+        change(cp);
+        let last = pack + u64::from(cp.cp_pack_total_block_count.get()) - 1;
+        RawCheckpoint::seal(&mut block[0]);
+        device.write(pack, &[&block[0]]).unwrap();
+        device.write(last, &[&block[0]]).unwrap();
+    }
+}
+
+#[test]
+fn a_checkpoint_that_cannot_be_repaired_is_reported_as_a_finding() {
+    let changes: [fn(&mut RawCheckpoint); 4] = [
+        |cp| cp.overprov_segment_count.set(0),
+        |cp| cp.rsvd_segment_count.set(1_000_000),
+        |cp| cp.user_block_count.set(0),
+        |cp| cp.user_block_count.set(1_000_000_000),
+    ];
+    for (n, change) in changes.into_iter().enumerate() {
+        let scratch = volume();
+        let image = scratch.image();
+        change_both(&image, change);
+        let before = read(&image).unwrap();
+        let to = scratch.path("to");
+        for options in
+            [&["-y"][..], &["-n"], &["-p"], &["-y", "--json"], &["-y", "--to", to.to_str().unwrap()]]
+        {
+            let done = segno(&[&["check"], options, &[image.as_str()]].concat());
+            let [out, err] = [done.stdout, done.stderr].map(|t| String::from_utf8(t).unwrap());
+            let context = format!("change {n}, {options:?}: {out}{err}");
+            assert_eq!(done.status.code(), Some(4), "{context}");
+            assert!(out.contains("cannot be repaired yet") && !err.contains("planner is wrong"), "{context}");
+        }
+        assert!(read(&image).unwrap() == before, "change {n} was followed by a write");
+    }
+}

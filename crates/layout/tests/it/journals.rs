@@ -1,10 +1,10 @@
 //! Which changes of the NAT become entries of the journal, and which are written in blocks.
-use super::{geometries, volume};
+use super::{geometries, large_blocks, volume};
 use segno_format::nat::{NAT_JOURNAL_MAX, RawNatEntry, RawNatJournalEntry};
 use segno_format::sit::{LogType, RawSitEntry, RawSitJournalEntry, SIT_JOURNAL_MAX};
 use segno_format::summary::{JOURNAL_BYTES, Journal};
 use segno_format::{BlockAddr, Ino, Nid, SegNo};
-use segno_layout::{NatChanges, flip, nat_entries, sit_entries};
+use segno_layout::{NatChanges, Pack, Sit, Summaries, certain, flip, nat_entries, sit_entries};
 use std::collections::BTreeMap;
 
 /// Entries of so many nids from one on.
@@ -123,4 +123,21 @@ fn a_flip_alternates_between_the_copies() {
     let mut bitmap = [0; 2];
     assert_eq!([flip(&mut bitmap, 9), flip(&mut bitmap, 9), flip(&mut bitmap, 9)], [true, false, true]);
     assert_eq!(bitmap, [0, 0b0100_0000]);
+}
+
+/// The judge of a repair reads the same one.
+#[test]
+fn of_two_sit_entries_for_a_segment_readers_of_damaged_volumes_take_the_first() {
+    for (name, blocks, sb) in large_blocks() {
+        let pack = certain(Pack::in_force(&blocks, &sb.geo)).unwrap();
+        let mut summaries = Summaries::load(&pack);
+        let entry = |valid: u8| RawSitJournalEntry {
+            segno: 3.into(),
+            entry: RawSitEntry::new(LogType::HotNode, valid.into(), &[valid; 64], 0),
+        };
+        summaries.sit.entries.splice(..0, [entry(1), entry(2)]);
+        summaries.sit.count = 2;
+        let sit = certain(Sit::load(&blocks, &sb.geo, &pack, &summaries));
+        assert_eq!(sit.get(SegNo(3)).unwrap().valid_map, [1; 64], "{name}");
+    }
 }
