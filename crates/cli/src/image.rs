@@ -5,7 +5,7 @@ use anyhow::{anyhow, ensure};
 use rustix::fs::getxattr;
 use rustix::io::Errno;
 use segno::inspect;
-use segno_device::{BlockDevice, DeviceError, Holder, OpenOptions, open_storage, open_volume};
+use segno_device::{BlockDevice, DeviceError, Holder, Location, OpenOptions, open_storage, open_volume};
 use segno_engine::Observer;
 use segno_format::BLOCK_SIZE;
 use std::path::{Path, PathBuf};
@@ -143,6 +143,11 @@ pub fn explain_image(e: segno_image::Error) -> anyhow::Error {
         segno_image::Error::Device(e) => explain(e),
         other => other.into(),
     }
+}
+
+/// The mode to create a file with that has content of these images.
+pub fn copy_mode<P: AsRef<Path>>(images: impl IntoIterator<Item = P>) -> u32 {
+    segno_host::copy_mode(images.into_iter().map(|image| Location::of(image.as_ref()).file().to_owned()))
 }
 
 /// For commands that go on with what is there.

@@ -23,6 +23,7 @@ pub const EXAMPLES: &[(&str, &str)] = &[
     ("extract", "segno extract system.img extracted"),
     ("sparse", "segno sparse pack disk.img sparse.img"),
     ("dump", "segno dump disk.img cp"),
+    ("find", "segno find disk.img"),
     ("rescue", "segno rescue disk.img rescued"),
     ("undelete", "segno undelete --list disk.img"),
     ("mount", "segno mount -o cache=64M disk.img mnt"),

@@ -6,8 +6,10 @@ use crate::progress::Progress;
 use crate::size;
 use anyhow::{Context, Result, bail};
 use parking_lot::Mutex;
-use segno_device::{BlockDevice, Contents, DeviceError, open_volume, open_without_superblock, share_storage};
-use segno_host::{copy_mode, write_file};
+use segno_device::{
+    BlockDevice, Contents, DeviceError, Location, open_volume, open_without_superblock, share_storage,
+};
+use segno_host::write_file;
 use segno_rescue::output::Item;
 use segno_rescue::scan::BadBlocks;
 use segno_rescue::{Found, RescueError, ScanOptions, Shifted, scan};
@@ -45,8 +47,8 @@ pub fn open(paths: &[PathBuf]) -> Result<Arc<dyn BlockDevice>> {
 
 /// The target must not be the source or on it.
 pub fn refuse_inside(source: &Path, target: &Path) -> Result<()> {
-    let source_meta =
-        std::fs::metadata(source).with_context(|| format!("cannot open {}", source.display()))?;
+    let source_meta = std::fs::metadata(Location::of(source).file())
+        .with_context(|| format!("cannot open {}", source.display()))?;
     if share_storage(source, target) {
         bail!("{} is the source, and would be overwritten", target.display());
     }
@@ -92,7 +94,11 @@ pub fn with_volume(
         match scan_shown(&shifted, search.known_bad, known.map(|_| 0), search.stop) {
             Ok(found) => {
                 if let Some(path) = search.kept {
-                    keep(path, copy_mode([search.source]), &found.to_bytes(device.block_count(), offset))?;
+                    keep(
+                        path,
+                        image::copy_mode([search.source]),
+                        &found.to_bytes(device.block_count(), offset),
+                    )?;
                 }
                 return then(&shifted, found);
             }

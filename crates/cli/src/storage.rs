@@ -1,15 +1,67 @@
 //! The storage of a volume: options of all commands for what the path of its image does not name, and volumes without a mount.
 use crate::external_journal::JournalOption;
-use crate::image;
 use crate::path::reason;
-use anyhow::Context;
+use crate::{image, size};
+use anyhow::{Context, ensure};
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Command, FromArgMatches};
 use segno::{Device, MountOptions, Volume};
-use segno_device::OpenOptions;
+use segno_device::{Location, OpenOptions};
 use std::path::{Path, PathBuf};
 
-/// The option of each command on a volume.
+/// Which part of an image the volume is in. A name after # says the same: IMAGE#2, IMAGE#NAME.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct PartOption {
+    /// Byte of the image that the volume begins at
+    #[arg(long, value_name = "BYTES", value_parser = size::parse)]
+    pub offset: Option<u64>,
+    /// Length of the volume's part of the image [default: to the end of the partition or volume that begins there]
+    #[arg(long, value_name = "BYTES", value_parser = size::parse, requires = "offset")]
+    pub length: Option<u64>,
+    /// Partition of the image: its number, name or UUID, or label or UUID of its volume
+    #[arg(long, value_name = "NAME", conflicts_with = "offset")]
+    pub partition: Option<String>,
+}
+
+impl PartOption {
+    /// These, or else the others where something is missing.
+    pub fn and(&self, other: &Self) -> Self {
+        Self {
+            offset: self.offset.or(other.offset),
+            length: self.length.or(other.length),
+            partition: self.partition.clone().or(other.partition.clone()),
+        }
+    }
+
+    /// The location that the options and the path of an image name together.
+    pub fn of(&self, image: &Path) -> anyhow::Result<PathBuf> {
+        let given = Location::of(image);
+        let named = match (self.offset, &self.partition) {
+            (Some(offset), _) => Location::bytes(given.file(), offset, self.length),
+            (None, Some(name)) => Location::entry(given.file(), name),
+            (None, None) => return Ok(image.to_owned()),
+        };
+        ensure!(
+            !given.is_part() || given == named,
+            "{} names a part already: leave out --offset and --partition",
+            image.display()
+        );
+        let path = named.path();
+        // It would be taken for the file.
+        ensure!(
+            Location::of(&path) == named,
+            "{} is a file: rename it, or name bytes with --offset",
+            path.display()
+        );
+        Ok(path)
+    }
+}
+
+/// The options of each command on a volume.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct DeviceOption {
+    #[command(flatten)]
+    pub part: PartOption,
     /// A further device of a volume of several; repeat in order
     #[arg(long = "device", value_name = "PATH")]
     pub further: Vec<PathBuf>,
@@ -17,13 +69,17 @@ pub struct DeviceOption {
 
 impl DeviceOption {
     /// All devices of the volume whose superblock is on this one.
-    pub fn of(&self, image: &Path) -> Vec<PathBuf> {
+    pub fn of(&self, image: &Path) -> anyhow::Result<Vec<PathBuf>> {
         self.after(&[image.to_owned()])
     }
 
     /// All devices of a volume of which some were named without the option.
-    pub fn after(&self, named: &[PathBuf]) -> Vec<PathBuf> {
-        [named, &self.further].concat()
+    pub fn after(&self, named: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+        let mut all = [named, &self.further].concat();
+        if let Some(first) = all.first_mut() {
+            *first = self.part.of(first)?;
+        }
+        Ok(all)
     }
 }
 
@@ -36,13 +92,45 @@ pub struct StorageOptions {
     pub journal: JournalOption,
 }
 
-/// An image with these options.
+/// An image with these options, as they are given.
 #[derive(clap::Args, Clone, Debug)]
-pub struct ImageArgs {
+struct GivenImage {
     #[command(flatten)]
-    pub storage: StorageOptions,
+    storage: StorageOptions,
     /// Image file or block device
+    image: PathBuf,
+}
+
+/// An image with these options, which the path takes up that say where the volume is.
+#[derive(Clone, Debug)]
+pub struct ImageArgs {
+    pub storage: StorageOptions,
     pub image: PathBuf,
+}
+
+impl FromArgMatches for ImageArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let GivenImage { mut storage, image } = GivenImage::from_arg_matches(matches)?;
+        let part = std::mem::take(&mut storage.devices.part);
+        let image =
+            part.of(&image).map_err(|e| clap::Error::raw(ErrorKind::ArgumentConflict, format!("{e}\n")))?;
+        Ok(Self { storage, image })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl clap::Args for ImageArgs {
+    fn augment_args(command: Command) -> Command {
+        GivenImage::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        GivenImage::augment_args_for_update(command)
+    }
 }
 
 impl ImageArgs {
@@ -54,7 +142,7 @@ impl ImageArgs {
 
     /// All devices of the volume.
     pub fn devices(&self) -> Vec<PathBuf> {
-        self.storage.devices.of(&self.image)
+        [std::slice::from_ref(&self.image), &self.storage.devices.further].concat()
     }
 }
 
@@ -67,7 +155,7 @@ pub struct Storage {
 
 impl Storage {
     pub fn open(path: &Path, storage: &StorageOptions, read_only: bool) -> anyhow::Result<Self> {
-        let (paths, open_options) = (storage.devices.of(path), OpenOptions { read_only, direct: false });
+        let (paths, open_options) = (storage.devices.of(path)?, OpenOptions { read_only, direct: false });
         let device = Device::from(image::open(&paths, open_options)?);
         let mut options = MountOptions::new().background(false).read_only(read_only);
         if let Some(journal) = storage.journal.open(&paths, open_options)? {

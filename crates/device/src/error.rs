@@ -1,6 +1,7 @@
 //! Why a device or volume cannot be opened, and what to do about it.
 use crate::Contents;
 use crate::holder::Holder;
+use crate::part_error::PartError;
 use segno_format::{Corrupt, Unsupported};
 use std::io;
 use std::path::PathBuf;
@@ -35,6 +36,8 @@ pub enum DeviceError {
     NoSuperblock { path: String, contents: Contents, copies: Box<[Corrupt; 2]> },
     #[error("{path} cannot be used: {why}")]
     Unsupported { path: String, why: Unsupported },
+    #[error("{path} {why}")]
+    Part { path: String, why: PartError },
     #[error("no device was named")]
     NoPath,
     #[error(
@@ -83,6 +86,8 @@ impl DeviceError {
             | Self::NotNamed { .. }
             | Self::Twice { .. }
             | Self::NoPath => io::ErrorKind::InvalidInput,
+            Self::Part { why: PartError::NoEntry { .. } | PartError::NoTable, .. } => io::ErrorKind::NotFound,
+            Self::Part { .. } => io::ErrorKind::InvalidData,
             Self::Sparse { .. } => io::ErrorKind::ReadOnlyFilesystem,
             Self::NoDirect { .. } | Self::Unsupported { .. } => io::ErrorKind::Unsupported,
             Self::TooSmall { .. } | Self::NoSuperblock { .. } => io::ErrorKind::InvalidData,

@@ -5,9 +5,12 @@ use crate::claim::Claim;
 use crate::exclusion::{self, LockedFile, Use};
 use crate::host_storage::HostStorage;
 use crate::host_zones::HostZones;
-use crate::probe::{Probe, StorageKind, kind, probe_file};
+use crate::location::{Location, WHOLE};
+use crate::part_error::PartError;
+use crate::probe::{Probe, probe_file};
 use crate::read_around::{ReadAround, WINDOW};
 use crate::reading::Reading;
+use crate::storage_kind::{StorageKind, kind};
 use crate::zone::{self, Zone, ZoneLimits};
 use crate::{BlockDevice, DeviceError, OpenOptions, aligned, bounds, ioctl, start, unfinished_format, wait};
 use rustix::fs::{Advice, FallocateFlags, OFlags, SeekFrom};
@@ -17,6 +20,7 @@ use segno_format::{BLOCK_SIZE, Block};
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::num::NonZeroU64;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
@@ -36,6 +40,8 @@ static ZEROS: Block = Block([0; BLOCK_SIZE]);
 #[derive(Debug)]
 pub struct FileDevice {
     probe: Probe,
+    /// Byte of the file that the device begins with.
+    start: u64,
     read_only: bool,
     direct: bool,
     /// A second descriptor of the file, opened with `O_DIRECT`, for readahead and write-behind.
@@ -56,27 +62,39 @@ pub struct FileDevice {
 }
 
 impl FileDevice {
-    /// Opens an existing file or device and keeps others out of it, as [`Use`] states; its size is fixed from then on.
+    /// Opens an existing file or device, or the part of one that a [`Location`] names, and keeps others out of it, as [`Use`] states; its
+    /// size is fixed from then on.
     pub fn open(path: impl AsRef<Path>, options: OpenOptions) -> Result<Self, DeviceError> {
         Self::open_for(path.as_ref(), options, options.into())
     }
 
     fn open_for(path: &Path, options: OpenOptions, usage: Use) -> Result<Self, DeviceError> {
+        let (file, bytes) = Location::of(path).extents()?.single()?;
+        Self::open_bytes(path, (&file, bytes), options, usage)
+    }
+
+    /// Opens bytes of a file, of a location that is named like this.
+    pub(crate) fn open_bytes(
+        path: &Path,
+        (of, bytes): (&Path, Range<u64>),
+        options: OpenOptions,
+        usage: Use,
+    ) -> Result<Self, DeviceError> {
         let mut flags = OFlags::empty();
         flags.set(OFlags::DIRECT, options.direct);
-        let claim = match kind(path)? {
-            StorageKind::BlockDevice => exclusion::claim(path, usage)?.map(Arc::new),
-            StorageKind::Regular => None,
+        let claim = match kind(of)? {
+            StorageKind::BlockDevice if usage != Use::Observe => exclusion::claim(of, usage)?.map(Arc::new),
+            _ => None,
         };
         let file = File::options()
             .read(true)
             .write(!options.read_only)
             .custom_flags(flags.bits().cast_signed())
-            .open(path)
+            .open(of)
             .map_err(|e| options.open_error(path, e))?;
         let file = LockedFile(file);
-        let probe = probe_file(path, &file)?;
-        let backing = exclusion::exclude(path, &file, usage)?;
+        let probe = probe_file(path, &file)?.part(&bytes);
+        let backing = exclusion::exclude(path, &file, &bytes, usage)?;
         let zones = match probe.kind {
             StorageKind::Regular => None,
             StorageKind::BlockDevice => {
@@ -85,17 +103,20 @@ impl FileDevice {
                     .map_err(|e| DeviceError::io("use the zones of", path, e))?
             }
         };
+        if zones.is_some() && bytes != WHOLE {
+            return Err(DeviceError::Part { path: of.display().to_string(), why: PartError::Zoned });
+        }
+        if options.direct && !bytes.start.is_multiple_of(probe.sector_size.into()) {
+            return Err(DeviceError::NoDirect { path: path.display().to_string() });
+        }
         let options = OpenOptions { direct: options.direct || zones.is_some(), ..options };
-        Ok(Self { zones, claim, _backing: backing, ..Self::new(file, probe, options) })
+        Ok(Self { zones, claim, _backing: backing, ..Self::new(file, probe, bytes.start, options) })
     }
 
     /// Opens an existing file or device for reading, without a lock. What is read may change at any time: the caller must be
     /// able to tell.
     pub fn observe(path: impl AsRef<Path>) -> Result<Self, DeviceError> {
-        let (path, options) = (path.as_ref(), OpenOptions { read_only: true, direct: false });
-        let file = File::open(path).map_err(|e| options.open_error(path, e))?;
-        let probe = probe_file(path, &file)?;
-        Ok(Self::new(LockedFile(file), probe, options))
+        Self::open_for(path.as_ref(), OpenOptions { read_only: true, direct: false }, Use::Observe)
     }
 
     /// Opens a block device for writing though it is mounted read-only. The mount has to end before anything else is written.
@@ -121,7 +142,7 @@ impl FileDevice {
             .map_err(|e| create_error(path, e))?;
         let file = LockedFile(file);
         // Emptied only under the lock: it may be mounted.
-        exclusion::exclude(path, &file, Use::Write)?;
+        exclusion::exclude(path, &file, &WHOLE, Use::Write)?;
         if let Err(e) = empty(&file).and_then(|()| file.set_len(bytes)) {
             if !existed {
                 // Best effort: what matters to the caller is why the size was refused.
@@ -130,19 +151,21 @@ impl FileDevice {
             return Err(DeviceError::io("set the size of", path, e));
         }
         let probe = probe_file(path, &file)?;
-        Ok(Self::new(file, probe, OpenOptions::default()))
+        Ok(Self::new(file, probe, 0, OpenOptions::default()))
     }
 
-    fn new(file: LockedFile, probe: Probe, options: OpenOptions) -> Self {
+    fn new(file: LockedFile, probe: Probe, start: u64, options: OpenOptions) -> Self {
         // Readahead is up to the file system: adjacent blocks on the device are often unrelated.
         hint(&file, 0, None, Advice::Random);
         let [discard_refused, dsync_refused, past_refused] = [(); 3].map(|()| AtomicBool::new(false));
         let OpenOptions { read_only, direct } = options;
-        let past = if direct { None } else { past_cache(&file, read_only) };
+        let aligned = start.is_multiple_of(BLOCK_SIZE as u64);
+        let past = if direct || !aligned { None } else { past_cache(&file, read_only) };
         Self {
             file,
             _backing: None,
             probe,
+            start,
             read_only,
             direct,
             past,
@@ -158,7 +181,7 @@ impl FileDevice {
 
     /// Gives an image file all of its storage, so that no later write fails for want of space on the host.
     pub fn allocate(&self, path: impl AsRef<Path>) -> Result<(), DeviceError> {
-        let all = fallocate(&self.file, FallocateFlags::empty(), 0, self.probe.bytes);
+        let all = fallocate(&self.file, FallocateFlags::empty(), self.start, self.probe.bytes);
         all.map_err(|e| DeviceError::io("allocate the storage of", path.as_ref(), e.into()))
     }
 
@@ -166,6 +189,11 @@ impl FileDevice {
     #[must_use]
     pub fn probe(&self) -> Probe {
         self.probe
+    }
+
+    /// Byte of the file that a block begins with.
+    fn at(&self, addr: u64) -> u64 {
+        self.start.saturating_add(bytes_of(addr))
     }
 
     fn check_write(&self, addr: u64, count: u64) -> io::Result<()> {
@@ -196,9 +224,9 @@ impl FileDevice {
     }
 
     fn write_gathered(&self, addr: u64, blocks: &[&Block], flags: ReadWriteFlags) -> io::Result<()> {
-        let mut offset = byte_offset(addr);
+        let mut offset = self.at(addr);
         if self.direct {
-            return write_aligned(&self.file, addr, blocks, flags);
+            return write_aligned(&self.file, offset, blocks, flags);
         }
         for batch in blocks.chunks(IOV_MAX) {
             let mut slices: Vec<IoSlice<'_>> = batch.iter().map(|b| IoSlice::new(&b.0)).collect();
@@ -232,10 +260,10 @@ impl BlockDevice for FileDevice {
     fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
         bounds::check(self.block_count(), addr, into.len() as u64)?;
         if !self.direct {
-            return self.read_buffered(into.as_mut_bytes(), byte_offset(addr));
+            return self.read_buffered(into.as_mut_bytes(), self.at(addr));
         }
         wait::begins();
-        let mut offset = byte_offset(addr);
+        let mut offset = self.at(addr);
         for part in into.chunks_mut(IOV_MAX) {
             let mut copy = aligned::zeroed(part.len());
             self.file.read_exact_at(copy.as_mut_bytes(), offset)?;
@@ -250,7 +278,7 @@ impl BlockDevice for FileDevice {
         let past = if self.direct { Some(&*self.file) } else { self.past.as_ref() };
         let inside = bounds::check(self.block_count(), addr, count).is_ok();
         let started = match past.filter(|_| inside && count > 0) {
-            Some(past) => Request::start(&self.reads, past, byte_offset(addr), into),
+            Some(past) => Request::start(&self.reads, past, self.at(addr), into),
             None => Err(into),
         };
         match started {
@@ -263,7 +291,7 @@ impl BlockDevice for FileDevice {
         self.check_write(addr, blocks.len() as u64)?;
         self.write_gathered(addr, blocks, ReadWriteFlags::empty())?;
         if blocks.len() >= LARGE && !self.direct {
-            start::writing(&self.file, byte_offset(addr), byte_offset(blocks.len() as u64));
+            start::writing(&self.file, self.at(addr), bytes_of(blocks.len() as u64));
         }
         Ok(())
     }
@@ -272,7 +300,7 @@ impl BlockDevice for FileDevice {
     fn write_behind(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
         self.check_write(addr, blocks.len() as u64)?;
         if let Some(past) = self.past.as_ref().filter(|_| !self.past_refused.load(Ordering::Relaxed)) {
-            match write_aligned(past, addr, blocks, ReadWriteFlags::empty()) {
+            match write_aligned(past, self.at(addr), blocks, ReadWriteFlags::empty()) {
                 Err(e) if e.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {
                     self.past_refused.store(true, Ordering::Relaxed);
                 }
@@ -312,7 +340,7 @@ impl BlockDevice for FileDevice {
         if count == 0 || self.discard_refused.load(Ordering::Relaxed) {
             return Ok(());
         }
-        match self.discard_bytes(byte_offset(addr), byte_offset(count)) {
+        match self.discard_bytes(self.at(addr), bytes_of(count)) {
             Err(e) if unsupported(&e) => {
                 self.discard_refused.store(true, Ordering::Relaxed);
                 Ok(())
@@ -323,7 +351,7 @@ impl BlockDevice for FileDevice {
 
     fn prepare(&self, addr: u64, count: u64) -> io::Result<()> {
         self.check_write(addr, count)?;
-        if self.probe.kind != StorageKind::Regular || !self.has_hole(byte_offset(addr), byte_offset(count))? {
+        if self.probe.kind != StorageKind::Regular || !self.has_hole(self.at(addr), bytes_of(count))? {
             return Ok(());
         }
         let zeros = vec![&ZEROS; usize::try_from(count).unwrap_or(0)];
@@ -335,20 +363,22 @@ impl BlockDevice for FileDevice {
         if self.direct || bounds::check(self.block_count(), addr, count).is_err() {
             return;
         }
-        let bytes = NonZeroU64::new(count.saturating_mul(BLOCK_SIZE as u64));
-        hint(&self.file, byte_offset(addr), bytes, Advice::WillNeed);
+        hint(&self.file, self.at(addr), NonZeroU64::new(bytes_of(count)), Advice::WillNeed);
     }
 
     fn host_storage(&self) -> io::Result<Option<HostStorage>> {
         match self.probe.kind {
-            StorageKind::Regular => HostStorage::of(&self.file).map(Some),
+            StorageKind::Regular => {
+                HostStorage::of(&self.file, self.start..self.start.saturating_add(self.probe.bytes)).map(Some)
+            }
             StorageKind::BlockDevice => Ok(None),
         }
     }
 
     fn next_data(&self, addr: u64) -> u64 {
-        match seek(&self.file, SeekFrom::Data(byte_offset(addr))) {
-            Ok(offset) => (offset / BLOCK_SIZE as u64).max(addr),
+        match seek(&self.file, SeekFrom::Data(self.at(addr))) {
+            Ok(offset) => (offset.saturating_sub(self.start) / BLOCK_SIZE as u64)
+                .clamp(addr, self.block_count().max(addr)),
             Err(Errno::NXIO) => self.block_count().max(addr),
             // Not known of this file system or device.
             Err(_) => addr,
@@ -384,7 +414,7 @@ impl BlockDevice for FileDevice {
 }
 
 /// Bytes of so many blocks; callers have checked the blocks against a size that was counted in bytes.
-fn byte_offset(blocks: u64) -> u64 {
+fn bytes_of(blocks: u64) -> u64 {
     blocks.saturating_mul(BLOCK_SIZE as u64)
 }
 
@@ -409,8 +439,7 @@ fn empty(file: &File) -> io::Result<()> {
 }
 
 /// Writes an aligned copy with direct I/O.
-fn write_aligned(file: &File, addr: u64, blocks: &[&Block], flags: ReadWriteFlags) -> io::Result<()> {
-    let mut offset = byte_offset(addr);
+fn write_aligned(file: &File, mut offset: u64, blocks: &[&Block], flags: ReadWriteFlags) -> io::Result<()> {
     for batch in blocks.chunks(IOV_MAX) {
         let copy = aligned::copy_of(batch);
         offset = write_slices(file, &mut [IoSlice::new(copy.as_bytes())], offset, flags)?;

@@ -1,19 +1,12 @@
 //! Type and size of the storage at a path.
 use crate::DeviceError;
+use crate::location::{Extents, Location};
+use crate::storage_kind::{StorageKind, kind, kind_of};
 use rustix::fs::ioctl_blksszget;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
-use std::os::unix::fs::FileTypeExt;
+use std::ops::Range;
 use std::path::Path;
-
-/// The two kinds of storage a path may name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StorageKind {
-    /// A regular file.
-    Regular,
-    /// A block device.
-    BlockDevice,
-}
 
 /// What [`probe`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,18 +19,22 @@ pub struct Probe {
     pub sector_size: u32,
 }
 
-/// Reads type and size without claiming or changing the storage.
+/// Reads type and size of a location without claiming or changing the storage.
 pub fn probe(path: &Path) -> Result<Probe, DeviceError> {
+    let Extents { file, ranges } = Location::of(path).extents()?;
     // The kind is looked at first because opening a FIFO would block.
-    kind(path)?;
-    let file = File::open(path).map_err(|e| DeviceError::io("open", path, e))?;
-    probe_file(path, &file)
+    kind(&file)?;
+    let file = File::open(&file).map_err(|e| DeviceError::io("open", path, e))?;
+    let whole = probe_file(path, &file)?;
+    let bytes = ranges.iter().map(|bytes| whole.part(bytes).bytes).fold(0, u64::saturating_add);
+    Ok(Probe { bytes, ..whole })
 }
 
-/// The kind of storage a path names.
-pub(crate) fn kind(path: &Path) -> Result<StorageKind, DeviceError> {
-    let meta = path.metadata().map_err(|e| DeviceError::io("open", path, e))?;
-    kind_of(path, meta.file_type())
+impl Probe {
+    /// What a part of it is.
+    pub(crate) fn part(self, bytes: &Range<u64>) -> Self {
+        Self { bytes: bytes.end.min(self.bytes).saturating_sub(bytes.start), ..self }
+    }
 }
 
 pub(crate) fn probe_file(path: &Path, file: &File) -> Result<Probe, DeviceError> {
@@ -47,16 +44,6 @@ pub(crate) fn probe_file(path: &Path, file: &File) -> Result<Probe, DeviceError>
         StorageKind::BlockDevice => {
             probe_block_device(file).map_err(|e| DeviceError::io("find the size of", path, e))
         }
-    }
-}
-
-fn kind_of(path: &Path, kind: std::fs::FileType) -> Result<StorageKind, DeviceError> {
-    if kind.is_file() {
-        Ok(StorageKind::Regular)
-    } else if kind.is_block_device() {
-        Ok(StorageKind::BlockDevice)
-    } else {
-        Err(DeviceError::NotStorage { path: path.display().to_string() })
     }
 }
 

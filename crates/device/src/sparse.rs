@@ -1,10 +1,13 @@
 //! Android sparse images, read in place.
 use crate::exclusion::{LockedFile, Use, exclude};
-use crate::{BlockDevice, DeviceError, FileDevice, OpenOptions, bounds, probe};
+use crate::location::{Location, WHOLE};
+use crate::storage_kind::{StorageKind, kind};
+use crate::{BlockDevice, DeviceError, FileDevice, MultiDevice, OpenOptions, bounds};
 use segno_format::{BLOCK_SIZE, Block};
 use segno_sparse::Index;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use zerocopy::IntoBytes;
@@ -13,43 +16,88 @@ use zerocopy::IntoBytes;
 struct SparseDevice {
     file: LockedFile,
     index: Index,
+    /// The bytes of the image that the device has.
+    bytes: Range<u64>,
 }
 
-/// Opens a file or block device, or, for reading, the image in a sparse file.
+/// Opens a file or block device, a part of one, or, for reading, the image in a sparse file. [`Location`] says how parts are named.
 pub fn open_storage(path: &Path, options: OpenOptions) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+    open_for(path, options, options.into())
+}
+
+/// Opens the same for reading, without a lock. What is read may change at any time: the caller must be able to tell.
+pub fn observe_storage(path: &Path) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+    open_for(path, OpenOptions { read_only: true, direct: false }, Use::Observe)
+}
+
+fn open_for(path: &Path, options: OpenOptions, usage: Use) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+    let extents = Location::of(path).extents()?;
+    let open = |bytes: &Range<u64>| open_bytes(path, (&extents.file, bytes), options, usage);
+    if let [bytes] = extents.ranges.as_slice() {
+        return open(bytes);
+    }
+    let piece = |bytes| open(bytes).map(|device| (device.clone(), device.block_count()));
+    let pieces = extents.ranges.iter().map(piece).collect::<Result<_, _>>()?;
+    let joined = MultiDevice::new(pieces).map_err(|e| DeviceError::io("join the pieces of", path, e))?;
+    Ok(Arc::new(joined))
+}
+
+fn open_bytes(
+    path: &Path,
+    (of, bytes): (&Path, &Range<u64>),
+    options: OpenOptions,
+    usage: Use,
+) -> Result<Arc<dyn BlockDevice>, DeviceError> {
     // Opening anything else, such as a FIFO, could block.
-    if probe::kind(path)? == probe::StorageKind::Regular {
+    if kind(of)? == StorageKind::Regular {
         let failed = |e| DeviceError::io("open", path, e);
         // A file that is not to be read fails below, with the reason.
-        if let Some(file) = File::open(path).ok()
+        if let Some(file) = File::open(of).ok()
             && Index::is_sparse(&file).map_err(failed)?
         {
-            return Ok(Arc::new(SparseDevice::open(path, file, options)?));
+            return Ok(Arc::new(SparseDevice::open(path, (file, bytes), options, usage)?));
         }
     }
-    Ok(Arc::new(FileDevice::open(path, options)?))
+    Ok(Arc::new(FileDevice::open_bytes(path, (of, bytes.clone()), options, usage)?))
 }
 
 impl SparseDevice {
-    fn open(path: &Path, file: File, options: OpenOptions) -> Result<Self, DeviceError> {
+    fn open(
+        path: &Path,
+        (file, bytes): (File, &Range<u64>),
+        options: OpenOptions,
+        usage: Use,
+    ) -> Result<Self, DeviceError> {
         if !options.read_only {
             return Err(DeviceError::Sparse { path: path.display().to_string() });
         }
         let file = LockedFile(file);
-        exclude(path, &file, Use::Read)?;
+        // Where the bytes are in the file, the index says.
+        exclude(path, &file, &WHOLE, usage)?;
         let index = Index::read(&file).map_err(|e| DeviceError::io("open", path, e.into()))?;
-        Ok(Self { file, index })
+        let bytes = bytes.start..bytes.end.min(index.size);
+        Ok(Self { file, index, bytes })
+    }
+
+    /// Byte of the image that a block begins with.
+    fn at(&self, addr: u64) -> u64 {
+        self.bytes.start.saturating_add(addr.saturating_mul(BLOCK_SIZE as u64))
+    }
+
+    /// The block in which a byte of the image is.
+    fn block_of(&self, byte: u64) -> u64 {
+        byte.saturating_sub(self.bytes.start) / BLOCK_SIZE as u64
     }
 }
 
 impl BlockDevice for SparseDevice {
     fn block_count(&self) -> u64 {
-        self.index.size / BLOCK_SIZE as u64
+        self.bytes.end.saturating_sub(self.bytes.start) / BLOCK_SIZE as u64
     }
 
     fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
         bounds::check(self.block_count(), addr, into.len() as u64)?;
-        self.index.read_at(&self.file, into.as_mut_bytes(), addr.saturating_mul(BLOCK_SIZE as u64))
+        self.index.read_at(&self.file, into.as_mut_bytes(), self.at(addr))
     }
 
     fn write(&self, _addr: u64, _blocks: &[&Block]) -> io::Result<()> {
@@ -65,15 +113,13 @@ impl BlockDevice for SparseDevice {
     }
 
     fn next_data(&self, addr: u64) -> u64 {
-        let block = BLOCK_SIZE as u64;
-        let found = self.index.next_data(addr.saturating_mul(block));
-        found.map_or(self.block_count(), |byte| byte / block).max(addr)
+        let found = self.index.next_data(self.at(addr)).map(|byte| self.block_of(byte));
+        found.unwrap_or(self.block_count()).min(self.block_count()).max(addr)
     }
 
     fn repeats_until(&self, addr: u64) -> u64 {
-        let block = BLOCK_SIZE as u64;
-        let end = self.index.fill_end(addr.saturating_mul(block));
-        end.map_or(0, |byte| byte / block).max(addr.saturating_add(1))
+        let end = self.index.fill_end(self.at(addr)).map(|byte| self.block_of(byte));
+        end.unwrap_or(0).min(self.block_count()).max(addr.saturating_add(1))
     }
 
     fn read_only(&self) -> bool {

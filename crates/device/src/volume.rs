@@ -44,7 +44,7 @@ fn open_members(
     let first = first.as_ref();
     let device = open_storage(first, options)?;
     let superblock = read_superblock(first, &*device)?;
-    let (share, other_shares) = shares(&superblock);
+    let (share, other_shares) = superblock.device_blocks();
     check_size(first, &*device, share)?;
     let others: Vec<PathBuf> = others.iter().map(|p| p.as_ref().to_path_buf()).collect();
     let others = further(first, &*device, others, recorded::paths(&superblock), unnamed)?;
@@ -115,18 +115,6 @@ fn open_member(path: &Path, options: OpenOptions, share: u64) -> Result<Arc<dyn 
     let device = open_storage(path, options)?;
     check_size(path, &*device, share)?;
     Ok(device)
-}
-
-/// Blocks of the first device, and of each other one, that belong to the volume.
-fn shares(superblock: &Superblock) -> (u64, Vec<u64>) {
-    let blocks = |segments: u32| u64::from(segments).saturating_mul(u64::from(BLOCKS_PER_SEG));
-    let (first, others) = match superblock.devices.split_first() {
-        Some((first, others)) => (first.total_segments, others),
-        None => (superblock.geo.segment_count, [].as_slice()),
-    };
-    // Segments are counted from segment 0, which comes after the superblocks.
-    let first = blocks(first).saturating_add(u64::from(superblock.geo.segment0_blkaddr));
-    (first, others.iter().map(|d| blocks(d.total_segments)).collect())
 }
 
 fn check_size(path: &Path, device: &dyn BlockDevice, needed: u64) -> Result<(), DeviceError> {

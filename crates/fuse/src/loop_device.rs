@@ -5,6 +5,7 @@ use linux_raw_sys::loop_device::{LO_FLAGS_AUTOCLEAR, LOOP_CONFIGURE, LOOP_CTL_GE
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
+use segno_device::{Location, STAND_IN_OFFSET};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -14,8 +15,6 @@ use std::path::{Path, PathBuf};
 const CONTROL: &str = "/dev/loop-control";
 /// Attempts to take a free device, as another process may take it first.
 const TRIES: usize = 16;
-/// Offset of the device in the image.
-const OFFSET: u64 = 1 << 62;
 
 /// A loop device, held until it is mounted.
 #[derive(Debug)]
@@ -25,15 +24,16 @@ pub(crate) struct LoopDevice {
 }
 
 impl LoopDevice {
-    /// Takes a free device to stand for an image.
+    /// Takes a free device to stand for an image, or for what begins at a byte of it.
     pub(crate) fn attach(image: &Path) -> io::Result<Self> {
         // A read-only device could only be mounted read-only.
-        let backing = open_named(image)?;
+        let at = Location::of(image);
+        let backing = open_named(at.file())?;
         let control = open_named(Path::new(CONTROL))?;
         for _ in 0..TRIES {
             let path = PathBuf::from(format!("/dev/loop{}", free_number(&control)?));
             let device = open_named(&path)?;
-            match configure(&device, &backing) {
+            match configure(&device, &backing, at.offset()) {
                 Ok(()) => return Ok(Self { path, _open: device }),
                 Err(e) if e.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {}
                 Err(e) => return Err(e),
@@ -54,11 +54,11 @@ fn free_number(control: &OwnedFd) -> io::Result<u32> {
     u32::try_from(number).map_err(|_| io::Error::last_os_error())
 }
 
-fn configure(device: &OwnedFd, backing: &OwnedFd) -> io::Result<()> {
+fn configure(device: &OwnedFd, backing: &OwnedFd, start: u64) -> io::Result<()> {
     // SAFETY: zeros are a value of its integers.
     let mut config: loop_config = unsafe { std::mem::zeroed() };
     config.fd = backing.as_raw_fd().cast_unsigned();
-    config.info.lo_offset = OFFSET;
+    config.info.lo_offset = STAND_IN_OFFSET.saturating_add(start);
     // The device is removed with its last close.
     config.info.lo_flags = LO_FLAGS_AUTOCLEAR as u32;
     // SAFETY: LOOP_CONFIGURE reads one `struct loop_config` through its pointer and keeps none.
@@ -68,7 +68,7 @@ fn configure(device: &OwnedFd, backing: &OwnedFd) -> io::Result<()> {
     }
 }
 
-/// The image behind a loop device that a mount of this crate attached; otherwise `None`.
+/// The image behind a loop device that a mount of this crate attached, as a location; otherwise `None`.
 pub fn image_behind(device: &Path) -> Option<PathBuf> {
     let name = device.file_name()?.to_str().filter(|n| n.starts_with("loop"))?;
     let field = |what| fs::read(format!("/sys/block/{name}/loop/{what}")).ok();
@@ -76,9 +76,12 @@ pub fn image_behind(device: &Path) -> Option<PathBuf> {
 }
 
 fn image_in(offset: &[u8], mut path: Vec<u8>) -> Option<PathBuf> {
-    let is_ours = offset.trim_ascii_end() == OFFSET.to_string().as_bytes();
+    let offset: u64 = str::from_utf8(offset.trim_ascii_end()).ok()?.parse().ok()?;
+    let start = offset.checked_sub(STAND_IN_OFFSET)?;
     // The sysfs file ends with a newline.
-    (is_ours && path.pop() == Some(b'\n')).then(|| PathBuf::from(OsString::from_vec(path)))
+    let ends = path.pop() == Some(b'\n');
+    let path = PathBuf::from(OsString::from_vec(path));
+    ends.then(|| if start == 0 { path } else { Location::bytes(&path, start, None).path() })
 }
 
 #[cfg(test)]
@@ -88,8 +91,9 @@ mod tests {
 
     #[test]
     fn only_devices_without_blocks_belong_to_an_image() {
-        let offset = format!("{OFFSET}\n").into_bytes();
-        assert_eq!(image_in(&offset, b"/srv/a b\n".to_vec()), Some("/srv/a b".into()));
+        let offset = |start: u64| format!("{}\n", STAND_IN_OFFSET + start).into_bytes();
+        assert_eq!(image_in(&offset(0), b"/srv/a b\n".to_vec()), Some("/srv/a b".into()));
+        assert_eq!(image_in(&offset(4096), b"/srv/a\n".to_vec()), Some("/srv/a#@4096".into()));
         assert_eq!(image_in(b"0\n", b"/srv/a\n".to_vec()), None);
     }
 

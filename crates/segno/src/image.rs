@@ -1,5 +1,6 @@
 //! Images of whole trees: built without mounting anything, and taken apart again.
 use crate::error::{Doing, Result};
+use segno_device::Location;
 use segno_host::copy_mode;
 pub use segno_image::{
     BuildOptions, Compression, Exclude, ExtractOptions, Extracted as ExtractReport, Headroom, LeftOut,
@@ -61,7 +62,7 @@ fn new_file<T>(
     force: bool,
     write: impl FnOnce(&NewFile) -> Result<T>,
 ) -> Result<T> {
-    let file = NewFile::create(path, copy_mode([source])).doing_at("create", path)?;
+    let file = NewFile::create(path, copy_mode([Location::of(source).file()])).doing_at("create", path)?;
     let written = write(&file)?;
     file.finish(force).doing_at("create", path)?;
     Ok(written)

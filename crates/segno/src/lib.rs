@@ -34,6 +34,7 @@
 //! | work with paths | [`Dir`], [`ReadDir`], [`Walk`] |
 //! | read and write | [`File`], [`OpenOptions`] |
 //! | read and change attributes | [`Metadata`], [`SetMetadata`] |
+//! | find volumes in a disk image | [`find`](mod@find) |
 //! | check a volume | [`check()`], [`CheckReport`] |
 //! | check one after a crash, and repair it | [`Checker`], [`RepairPlan`] |
 //! | make an image of a tree, and take one apart | [`build`], [`BuildOptions`], [`extract`], [`ExtractOptions`] |
@@ -50,6 +51,7 @@ mod device;
 mod dir;
 mod error;
 mod file;
+pub mod find;
 mod format;
 mod image;
 pub mod inspect;

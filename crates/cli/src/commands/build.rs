@@ -5,11 +5,11 @@ use crate::image::explain_image;
 use crate::new_file::NewFile;
 use crate::progress::Progress;
 use crate::storage::StorageOptions;
-use crate::{out, size};
+use crate::{image, out, size};
 use anyhow::{Context, Result, anyhow, bail};
 use segno_format::Features;
 use segno_format::superblock::uuid_text;
-use segno_host::{copy_mode, directory_of};
+use segno_host::directory_of;
 use segno_image::{
     BuildOptions, Compression, Exclude, Headroom, Metadata, Owner, Report, Size, Source, build,
 };
@@ -132,12 +132,12 @@ impl MetadataArgs {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    let source = Source::of_path(&args.source)?;
+    let source = Source::of_path(&args.storage.devices.part.of(&args.source)?)?;
     let options = options(args, &source)?;
     if let Source::Directory(dir) = &source {
         refuse_inside(&args.image, dir)?;
     }
-    let new = NewFile::create(&args.image, args.force, copy_mode([&args.source]))?;
+    let new = NewFile::create(&args.image, args.force, image::copy_mode([&args.source]))?;
     let opened = source.open(&options).map_err(explain_image)?;
     confinement(args, &source).enter();
     let mut progress = Progress::default();

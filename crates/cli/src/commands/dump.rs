@@ -36,11 +36,11 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<()> {
     let what = What::parse(&args.what, args.versions, args.cleared)?;
-    let (paths, options) = (args.devices.of(&args.image), image::READ_ONLY);
+    let (paths, options) = (args.devices.of(&args.image)?, image::READ_ONLY);
     let device = match image::open_damaged(&paths, options, open_volume) {
         Err(e @ (DeviceError::Member { .. } | DeviceError::NotNamed { .. })) => {
             image::note_incomplete(e);
-            open_storage(&args.image, options)
+            open_storage(&args.devices.part.of(&args.image)?, options)
         }
         opened => opened,
     };

@@ -42,10 +42,11 @@ pub fn run(args: &Args) -> Result<()> {
     segno_fuse::share_heap();
     let path = args.vhost_user.display();
     let socket = Socket::bind(&args.vhost_user).with_context(|| format!("cannot listen on {path}"))?;
-    let open = || Devices::open(&absolute(&args.image)?, &settings, open_volume);
+    let image = settings.part.and(&args.devices.part).of(&args.image)?;
+    let open = || Devices::open(&absolute(&image)?, &settings, open_volume);
     // Of a volume on this machine nothing else is opened.
     let confinement = Confinement::new(&args.confine).caches(settings.store.cache.as_deref());
-    let devices = confinement.opened(&args.image, open)?;
+    let devices = confinement.opened(&image, open)?;
     let served = devices.mount()?;
     let guest = GuestServer::new(
         served.volume.clone(),

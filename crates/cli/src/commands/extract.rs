@@ -5,10 +5,10 @@ use crate::new_file::NewFile;
 use crate::preserve::{self, PreserveOption};
 use crate::progress::Progress;
 use crate::storage::ImageArgs;
-use crate::{out, show, size};
+use crate::{image, out, show, size};
 use anyhow::{Context, Result, ensure};
 use segno_dump::put_name;
-use segno_host::{NewDir, copy_mode};
+use segno_host::NewDir;
 use segno_image::{ExtractOptions, Extracted, OpenImage, Target, extract};
 use serde_json::{Map, Value, json};
 use std::io::{BufWriter, Write, stdout};
@@ -121,7 +121,7 @@ impl<'a> Opened<'a> {
                 Ok(Self::Stdout)
             }
             (Some(tar), _) => {
-                Ok(Self::Archive(NewFile::create(tar, args.force, copy_mode([&args.of.image]))?))
+                Ok(Self::Archive(NewFile::create(tar, args.force, image::copy_mode([&args.of.image]))?))
             }
             (None, dest) => {
                 let dest = dest.as_deref().context("a directory or --tar is needed")?;

@@ -28,7 +28,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    let device = image::open(&args.devices.after(&args.image), image::READ_ONLY)?;
+    let device = image::open(&args.devices.after(&args.image)?, image::READ_ONLY)?;
     let sb = inspect::superblock(&*device)?;
     let Pack { cp, number, external_journal, .. } = inspect::checkpoint(&*device, &sb)?;
     let mut out = stdout();

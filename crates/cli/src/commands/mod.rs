@@ -37,6 +37,7 @@ commands! {
     export,
     check,
     crashtest,
+    find,
     info,
     map,
     report,

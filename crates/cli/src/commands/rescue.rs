@@ -2,16 +2,16 @@
 use crate::confine::{ConfineOption, Confinement};
 use crate::exit::Outcome;
 use crate::external_journal::External;
+use crate::image;
 use crate::preserve::{self, PreserveOption};
 use crate::progress::Progress;
 use crate::rescue_image::{self, ImageTarget};
 use crate::salvage::{self, Listing, Search};
 use crate::storage::StorageOptions;
-use crate::{image, size};
 use anyhow::{Context, Result, anyhow};
 use segno_device::BlockDevice;
 use segno_format::text;
-use segno_host::{LeftOut, NewDir, copy_mode};
+use segno_host::{LeftOut, NewDir};
 use segno_rescue::output::{OutputOptions, Plan, Sink, Target};
 use segno_rescue::scan::BadBlocks;
 use segno_rescue::{Found, RescueError, Tree, Verdicts, Volume};
@@ -35,9 +35,6 @@ pub struct Args {
     /// Report as JSON
     #[arg(long)]
     json: bool,
-    /// Byte of the source that the volume starts at; found by itself otherwise
-    #[arg(long, value_name = "BYTES", value_parser = size::parse)]
-    offset: Option<u64>,
     /// Keep unreadable blocks in this map of ddrescue; with --resume they are not tried before the rest was read
     #[arg(long, value_name = "FILE")]
     map: Option<PathBuf>,
@@ -70,7 +67,7 @@ pub fn run(args: &Args) -> Outcome {
         .as_ref()
         .map(|text| glob::Pattern::new(text).map_err(|e| RescueError::Pattern(text.clone(), e)));
     let only = only.transpose()?;
-    let paths = args.storage.devices.of(&args.source);
+    let (paths, offset) = args.place()?;
     let device = salvage::open(&paths)?;
     let journal = External::open(&args.storage.journal, &paths, image::READ_ONLY)?;
     for path in args.made().chain(args.target()) {
@@ -84,8 +81,7 @@ pub fn run(args: &Args) -> Outcome {
     let target = args.target().map(|path| open_target(args, path)).transpose()?;
     let known_bad = known_bad(args)?;
     let blocks = device.block_count();
-    let search =
-        Search { source: &args.source, offset: args.offset, known_bad: &known_bad, kept, stop: &stop };
+    let search = Search { source: &args.source, offset, known_bad: &known_bad, kept, stop: &stop };
     let done = salvage::with_volume(&*device, &search, |device, found| {
         if let Some(path) = &args.map {
             std::fs::write(path, found.bad.to_map(blocks))
@@ -100,6 +96,16 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 impl Args {
+    /// The devices to search, and the byte that the volume starts at if only that is known: a damaged volume does not say where it ends.
+    fn place(&self) -> Result<(Vec<PathBuf>, Option<u64>)> {
+        let mut devices = self.storage.devices.clone();
+        let offset = devices.part.offset.filter(|_| devices.part.length.is_none());
+        if offset.is_some() {
+            devices.part.offset = None;
+        }
+        Ok((devices.of(&self.source)?, offset))
+    }
+
     /// Files that are made.
     fn made(&self) -> impl Iterator<Item = &Path> {
         [&self.scan, &self.map, &self.to_image].into_iter().flatten().map(PathBuf::as_path)
@@ -179,8 +185,7 @@ fn copy(
         }
         (None, Some(path)) => {
             let bytes = rescue_image::size_of(&volume, device.block_count());
-            let mut target =
-                ImageTarget::create(path, bytes, copy_mode(args.storage.devices.of(&args.source)))?;
+            let mut target = ImageTarget::create(path, bytes, image::copy_mode(args.place()?.0))?;
             copy_to(&mut target)?;
             target.close()?;
         }

@@ -248,7 +248,7 @@ fn copy(
 }
 
 fn import(url: &Path, image: &Path, devices: &DeviceOption, force: bool, settings: &Settings) -> Result<()> {
-    let source = crate::image::open(&devices.of(image), crate::image::READ_ONLY)?;
+    let source = crate::image::open(&devices.of(image)?, crate::image::READ_ONLY)?;
     let superblock = inspect::superblock(&*source)?;
     ensure!(
         superblock.features.contains(Features::BLKZONED),

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use segno::inspect;
-use segno_device::{FileDevice, Holder, Mount, open_storage};
+use segno_device::{Holder, Mount, Use, hold, open_storage, share_storage};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -22,7 +22,8 @@ const NAMED_USERS: usize = 5;
 /// Unmount; returns when the image is clean and closed
 #[derive(clap::Args)]
 pub struct Args {
-    /// Where it is mounted
+    /// Where it is mounted, or the image
+    #[arg(value_name = "DIR|IMAGE")]
     dir: PathBuf,
 }
 
@@ -78,16 +79,33 @@ fn ensure_clean(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The newest mount of ours at that directory. The path is not resolved on disk when it cannot be: the server may be dead.
+/// The newest mount of ours at that directory, or the one of that image. The path is not resolved on disk when it cannot be: the server may
+/// be dead.
 fn find(dir: &Path) -> Result<Mount> {
     let at = dir.canonicalize().or_else(|_| std::path::absolute(dir))?;
     let Some(mount) = table::read()?.into_iter().rev().find(|m| m.dir == at) else {
-        bail!("nothing is mounted at {}", dir.display());
+        return of_image(dir);
     };
     if !mount.is_ours() {
         bail!("{} holds a {}, not a volume of segno: use umount(8)", dir.display(), mount.fstype);
     }
     Ok(mount)
+}
+
+/// The only mount of ours whose volume has bytes of this image.
+fn of_image(image: &Path) -> Result<Mount> {
+    let is_of = |m: &Mount| {
+        m.is_ours() && (m.source == image || (!store::is_url(&m.source) && share_storage(&m.source, image)))
+    };
+    let mut mounts: Vec<Mount> = table::read()?.into_iter().filter(is_of).collect();
+    let dirs: Vec<String> = mounts.iter().map(|m| m.dir.display().to_string()).collect();
+    match (mounts.pop(), dirs.len()) {
+        (Some(mount), 1) => Ok(mount),
+        (Some(_), _) => {
+            bail!("{} is mounted in several places: name one of {}", image.display(), dirs.join(", "))
+        }
+        (None, _) => bail!("nothing is mounted at {}", image.display()),
+    }
 }
 
 fn unmount(mount: &Mount) -> Result<()> {
@@ -151,8 +169,8 @@ fn uses(process: &Path, dir: &Path) -> bool {
 /// Whether a program, the server, has the image open. If it is not readable for this user, there is nothing to wait for, and
 /// other mounts and loop devices do not end.
 fn is_locked(image: &Path) -> bool {
-    let opened = FileDevice::open(image, image::READ_ONLY);
-    opened.is_err_and(|e| e.holder().is_some_and(Holder::may_end))
+    let held = hold(image, Use::Read);
+    held.is_err_and(|e| e.holder().is_some_and(Holder::may_end))
 }
 
 fn mounted_elsewhere(mount: &Mount, place: &str) -> anyhow::Error {

@@ -12,6 +12,7 @@ use calls::Leaves;
 pub use calls::Rings;
 use files::{Access, Rule};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs};
+use segno_device::Location;
 use segno_host::{Preserve, directory_of};
 use std::path::{Path, PathBuf};
 
@@ -80,7 +81,7 @@ impl Confinement {
 
     /// Opens storage again, for changes.
     pub fn opens_again(self, path: &Path) -> Self {
-        self.rule(path, Access::Storage).keeping(FILES)
+        self.rule(Location::of(path).file(), Access::Storage).keeping(FILES)
     }
 
     /// Opens a device that all its users may open.
@@ -90,7 +91,7 @@ impl Confinement {
 
     /// Opens storage again to claim it.
     pub fn claims(self, path: &Path) -> Self {
-        self.rule(path, Access::Read)
+        self.rule(Location::of(path).file(), Access::Read)
     }
 
     /// Resets zones of devices on a kernel that demands CAP_SYS_ADMIN for it.

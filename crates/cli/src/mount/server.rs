@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::fs::Access;
 use rustix::io::Errno;
 use segno::inspect;
-use segno_device::{BlockDevice, StorageKind, open_volume_recorded, probe};
+use segno_device::{BlockDevice, Location, StorageKind, open_volume_recorded, probe};
 use segno_engine::Volume;
 use segno_format::{BLOCK_SIZE, Features};
 use segno_fuse::{Backing, Broker, Choice, FuseOptions, Queues, Started};
@@ -100,19 +100,21 @@ impl Plan {
         let Ok(superblock) = inspect::superblock(device) else {
             return Ok(Backing::Nothing("the volume cannot be mounted".into()));
         };
+        let at = Location::of(&self.image);
         let why_not = [
             (self.settings.fuse_only, "blk=off"),
             (!rustix::process::geteuid().is_root(), "only root mounts block devices"),
             (self.settings.engine.read_only, "a read-only mount has nothing to sync"),
             (superblock.devices.len() > 1, "the volume is on several devices"),
             (superblock.features.contains(Features::BLKZONED), "the volume is zoned"),
+            (at.is_part() && is_block_device(at.file()), "the volume is in a part of the device"),
         ];
         if let Some((_, why)) = why_not.into_iter().find(|(applies, _)| *applies) {
             return Ok(Backing::Nothing(why.into()));
         }
         let storage = probe(&self.image)?;
         Ok(match (storage.kind, device.claim()) {
-            (StorageKind::Regular, _) => Backing::Image(self.image.clone()),
+            (StorageKind::Regular, _) => Backing::Image(at.by_offset()?.path()),
             (StorageKind::BlockDevice, Some(claim)) if storage.bytes.is_multiple_of(BLOCK_SIZE as u64) => {
                 Backing::Device(claim.path().to_owned())
             }

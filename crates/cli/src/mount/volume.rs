@@ -4,7 +4,7 @@ use crate::{external_journal, image, store};
 use anyhow::{Context, Result};
 use parking_lot::Mutex;
 use segno::inspect;
-use segno_device::{BlockDevice, OpenOptions};
+use segno_device::{BlockDevice, Location, OpenOptions};
 use segno_engine::options::JournalMode;
 use segno_engine::{Background, JournalArea, MountOptions, Volume};
 use segno_journal::Content;
@@ -28,12 +28,13 @@ pub struct Served {
     pub closing: Arc<Closing>,
 }
 
-/// An image as an absolute path, or a URL.
+/// The location of an image with an absolute path, or a URL.
 pub fn absolute(image: &Path) -> Result<PathBuf> {
     if store::is_url(image) {
         return Ok(image.to_owned());
     }
-    image.canonicalize().with_context(|| format!("cannot open {}", image.display()))
+    let at = Location::of(image).canonical();
+    at.map(|at| at.path()).with_context(|| format!("cannot open {}", image.display()))
 }
 
 impl Devices {

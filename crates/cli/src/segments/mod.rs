@@ -113,7 +113,7 @@ impl Segments {
         if path.metadata().map_or_else(|e| died(&e), |m| m.is_dir()) {
             return Self::of_mount(path);
         }
-        let device = image::open(&devices.of(path), image::READ_ONLY)?;
+        let device = image::open(&devices.of(path)?, image::READ_ONLY)?;
         image::note_unsupported(&*device);
         Self::read(&*device).with_context(|| image::cannot_read(path))
     }

@@ -36,6 +36,7 @@ pub(super) const COMMANDS: &[(&str, u64)] = &[
     ("rescue --list DIR/volume", 0),
     ("rescue --map DIR/map --scan DIR/scan DIR/volume DIR/rescued", TREE),
     ("rescue --to-image DIR/new DIR/volume", FILES),
+    ("find DIR/volume", DAC_READ_SEARCH),
     ("build DIR/tree DIR/built", FILES | SYS_ADMIN),
     ("build DIR/tree.tar DIR/of-tar", FILES),
     ("build --order DIR/order DIR/volume DIR/of-image", FILES),

@@ -89,11 +89,15 @@ fn cases(scratch: &Scratch) -> Vec<Case> {
         case("xfs", "holds an XFS file system, not an F2FS volume", &marked(0, b"XFSB")),
         case(
             "gpt",
-            "holds a partition table (GPT), not an F2FS volume: name one of",
+            "holds a partition table (GPT), not an F2FS volume: `segno find",
             &marked(512, b"EFI PART"),
         ),
         case("luks", "holds a LUKS volume, not an F2FS volume: open it with", &marked(0, b"LUKS\xBA\xBE")),
-        case("super", "holds an Android super image, not an F2FS volume: unpack", &marked(4096, b"gDla")),
+        case(
+            "super",
+            "holds an Android super image, not an F2FS volume: `segno find",
+            &marked(4096, b"gDla"),
+        ),
         case("xz", "holds data compressed by xz, not an F2FS volume: unpack", &marked(0, b"\xFD7zXZ\0")),
         case("zeros", "is empty: there are only zeros where it was read", &|path| drop(sparse(path))),
         case("unfinished", "was being formatted when that was interrupted; run the", &|path| {

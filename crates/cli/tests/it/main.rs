@@ -29,6 +29,7 @@ mod journal;
 mod journal_space;
 mod kernel_options;
 mod links;
+mod locations;
 mod loop_devices;
 mod map;
 mod modes;

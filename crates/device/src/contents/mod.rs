@@ -46,6 +46,12 @@ impl Contents {
         Self { kind: Kind::Unknown, remains: false }
     }
 
+    /// Of a place without blocks.
+    #[must_use]
+    pub fn nothing() -> Self {
+        Self { kind: Kind::Zeros, remains: false }
+    }
+
     /// Whether every block that was looked at is zero.
     #[must_use]
     pub fn is_blank(&self) -> bool {
@@ -78,8 +84,8 @@ impl Contents {
     #[must_use]
     pub fn about(&self, name: &str) -> String {
         let step = match self.kind {
-            Kind::Other(s) => s.step(),
-            _ => "",
+            Kind::Other(s) => s.step(name),
+            _ => String::new(),
         };
         let rescue = if self.remains && self.kind != Kind::F2fs {
             format!(": `segno rescue {name} DIR` copies its files")

@@ -46,19 +46,19 @@ impl Signature {
     }
 
     /// The way from such a device to a volume.
-    pub(super) fn step(&self) -> &'static str {
-        match self.class {
+    pub(super) fn step(&self, name: &str) -> String {
+        let step = match self.class {
             Class::FileSystem => "",
-            Class::Partitions => {
-                ": name one of its partitions; `losetup -fP` gives those of an image file devices"
+            Class::Partitions | Class::Super => {
+                return format!(": `segno find {name}` lists its partitions, and how to name one");
             }
             Class::Packed | Class::Archive => ": unpack it first",
-            Class::Super => ": unpack its partitions first, with lpunpack",
             Class::Encrypted => ": open it with cryptsetup, and name the device in /dev/mapper",
             Class::Machine => ": make a raw image of it first, with `qemu-img convert`",
             Class::Mapped => ": name the device that is made of it, below /dev",
             Class::Journal => ": name the volume that it belongs to",
-        }
+        };
+        step.to_owned()
     }
 }
 
@@ -209,7 +209,12 @@ mod tests {
                 Place::End(offset) => BLOCKS as usize * BLOCK_SIZE - offset,
             };
             let said = said(&with(offset, s.bytes));
-            assert_eq!(said, format!("a holds {}, not an F2FS volume{}", s.name, s.step()), "{:?}", s.place);
+            assert_eq!(
+                said,
+                format!("a holds {}, not an F2FS volume{}", s.name, s.step("a")),
+                "{:?}",
+                s.place
+            );
         }
         for offset in [0x400, 0x1400] {
             assert_eq!(said(&with(offset, &[0x10, 0x20, 0xF5, 0xF2])), "a holds an F2FS volume");

@@ -1,6 +1,7 @@
 //! Advisory locks of an open file: flock(2), which earlier versions take too, and an OFD lock on the range of bytes in use, which
 //! virtual machine monitors respect.
 #![allow(unsafe_code)]
+use crate::location::WHOLE;
 use rustix::fs::{FlockOperation, flock, major, minor};
 use rustix::io::Errno;
 use std::fs::File;
@@ -8,9 +9,6 @@ use std::io;
 use std::ops::{Deref, Range};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
-
-/// All bytes of a file, also those it may get later.
-pub(crate) const WHOLE: Range<u64> = 0..u64::MAX;
 
 /// A file that is unlocked when dropped. Closing alone would not do: a process being started by another thread shares
 /// the descriptor, and with it the locks, until it executes its program.

@@ -9,6 +9,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+/// Offset of a loop device that stands for an image without having blocks, from the byte of the file that the image begins with.
+pub const STAND_IN_OFFSET: u64 = 1 << 62;
+
 const BLOCK: &str = "/sys/block";
 /// Follows the name of a backing file that has none any more.
 const DELETED: &[u8] = b" (deleted)";

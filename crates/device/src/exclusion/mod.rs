@@ -14,12 +14,14 @@ pub use table::{Other, Use};
 
 use crate::claim::Claim;
 use crate::holder::Holder;
-use crate::probe::{StorageKind, kind};
+use crate::location::Location;
+use crate::storage_kind::{StorageKind, kind};
 use crate::{DeviceError, OpenOptions};
-use lock::{WHOLE, lock, processes};
+use lock::{lock, processes};
 use loops::LoopDevice;
+pub use loops::STAND_IN_OFFSET;
 pub use place::share_storage;
-use place::{Id, Place};
+use place::{Id, Place, places};
 use std::fs::{File, Metadata};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
@@ -54,17 +56,22 @@ pub(crate) fn claim(path: &Path, usage: Use) -> Result<Option<Claim>, DeviceErro
     })
 }
 
-/// Keeps users out of an open file or device that the use does not tolerate, until the file is unlocked. The result is the locked
-/// backing file of a loop device.
-pub(crate) fn exclude(path: &Path, file: &File, usage: Use) -> Result<Option<LockedFile>, DeviceError> {
+/// Keeps users out of bytes of an open file or device that the use does not tolerate, until the file is unlocked. The result is the
+/// locked backing file of a loop device.
+pub(crate) fn exclude(
+    path: &Path,
+    file: &File,
+    bytes: &Range<u64>,
+    usage: Use,
+) -> Result<Option<LockedFile>, DeviceError> {
     if usage.tolerates(Other::Writer) {
         return Ok(None);
     }
-    if !locked(path, file, usage, &WHOLE)? {
+    if !locked(path, file, usage, bytes)? {
         return Err(in_use(path, holder_of(path, file)?));
     }
     let meta = file.metadata().map_err(|e| DeviceError::io("stat", path, e))?;
-    let (view, place) = (View::now(path)?, Place::of(&meta));
+    let (view, place) = (View::now(path)?, Place::of(&meta).range(bytes));
     view.check(path, &place, None, usage, DEPTH)?;
     let Some((own, behind)) = view.behind(&place) else { return Ok(None) };
     view.check(path, &behind, Some(own), usage, DEPTH)?;
@@ -79,24 +86,35 @@ pub(crate) fn exclude(path: &Path, file: &File, usage: Use) -> Result<Option<Loc
 #[derive(Debug)]
 pub struct Hold {
     _claim: Option<Claim>,
-    _file: LockedFile,
-    _backing: Option<LockedFile>,
+    /// One for each of its ranges.
+    _files: Vec<(LockedFile, Option<LockedFile>)>,
 }
 
 /// Keeps others out of a file until the result is dropped: with [`Use::Write`] one that is about to be replaced.
 pub fn hold(path: impl AsRef<Path>, usage: Use) -> Result<Hold, DeviceError> {
     let path = path.as_ref();
+    let extents = Location::of(path).extents()?;
     // Opening anything else, such as a FIFO, could block.
-    let claim = match kind(path)? {
-        StorageKind::BlockDevice => claim(path, usage)?,
+    let claim = match kind(&extents.file)? {
+        StorageKind::BlockDevice => claim(&extents.file, usage)?,
         StorageKind::Regular => None,
     };
-    let for_writing = File::options().read(true).write(usage != Use::Read).open(path);
+    let files = extents.ranges.iter().map(|bytes| hold_bytes(path, &extents.file, bytes, usage));
+    Ok(Hold { _claim: claim, _files: files.collect::<Result<_, _>>()? })
+}
+
+fn hold_bytes(
+    path: &Path,
+    file: &Path,
+    bytes: &Range<u64>,
+    usage: Use,
+) -> Result<(LockedFile, Option<LockedFile>), DeviceError> {
+    let for_writing = File::options().read(true).write(usage != Use::Read).open(file);
     // To replace a file takes no permission to write to it.
-    let file = for_writing.or_else(|_| File::open(path)).map_err(|e| DeviceError::io("open", path, e))?;
+    let file = for_writing.or_else(|_| File::open(file)).map_err(|e| DeviceError::io("open", path, e))?;
     let file = LockedFile(file);
-    let backing = exclude(path, &file, usage)?;
-    Ok(Hold { _claim: claim, _file: file, _backing: backing })
+    let backing = exclude(path, &file, bytes, usage)?;
+    Ok((file, backing))
 }
 
 fn locked(path: &Path, file: &File, usage: Use, bytes: &Range<u64>) -> Result<bool, DeviceError> {
@@ -181,13 +199,20 @@ impl View {
     /// A mount of a file or device that others hold. One that only its source names has to be of root, or of the user whose process
     /// has the lock: other users may give theirs any name.
     fn mount_of(&self, meta: &Metadata, path: &Path, processes: &[u32]) -> Option<Holder> {
-        let place = Place::of(meta);
+        let mut places = places(path);
+        if places.is_empty() {
+            places.push(Place::of(meta));
+        }
         let stands_for = |number: u64| {
             let of_device = Place::of_device(number);
-            let is_stand_in = |l: &&LoopDevice| l.numbers.contains(&number) && l.backing.id == place.id;
-            of_device.overlaps(&place) || self.loops.iter().any(|l| is_stand_in(&l))
+            let loops = self.loops.iter().filter(|l| l.numbers.contains(&number));
+            let behind: Vec<Place> =
+                loops.flat_map(|l| [Some(l.backing.clone()), l.stands_for()]).flatten().collect();
+            let is_one =
+                |place: &Place| of_device.overlaps(place) || behind.iter().any(|b| b.overlaps(place));
+            places.iter().any(is_one)
         };
-        let path = path.canonicalize().ok();
+        let path = Location::of(path).canonical().ok().map(|at| at.path());
         let users: Vec<u32> = processes.iter().filter_map(|&pid| user(pid)).collect();
         let is_of = |m: &&Mount| {
             let trusted = m.user.is_some_and(|user| user == 0 || users.contains(&user));
@@ -200,6 +225,12 @@ impl View {
 }
 
 impl LoopDevice {
+    /// The first byte of the part of its backing file that it stands for, if it has no blocks itself.
+    fn stands_for(&self) -> Option<Place> {
+        let start = self.backing.bytes.start.checked_sub(STAND_IN_OFFSET)?;
+        Some(Place { id: self.backing.id, bytes: start..start.saturating_add(1) })
+    }
+
     /// The backing file, if it still has its name.
     fn open_backing(&self, usage: Use) -> Option<(&Path, LockedFile)> {
         let path = self.backing_path.as_ref()?;

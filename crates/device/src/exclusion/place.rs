@@ -1,5 +1,6 @@
 //! Where bytes are, so that two names of the same bytes are recognised: a range of a file, or of a whole disk.
 use super::mounts::device_number;
+use crate::location::Location;
 use std::fs::{Metadata, canonicalize, read_to_string};
 use std::ops::Range;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -48,17 +49,29 @@ impl Place {
         Self { id: self.id, bytes: start..end }
     }
 
+    /// The bytes of a range of it.
+    pub(super) fn range(&self, bytes: &Range<u64>) -> Self {
+        self.part(bytes.start, bytes.end.saturating_sub(bytes.start))
+    }
+
     pub(super) fn overlaps(&self, other: &Self) -> bool {
         let start = self.bytes.start.max(other.bytes.start);
         self.id == other.id && start < self.bytes.end.min(other.bytes.end)
     }
 }
 
-/// Whether two paths lead to bytes of the same file or disk, as a disk and its partition do. False if one leads nowhere.
+/// Whether two locations lead to bytes of the same file or disk, as a disk and its partition do. False if one leads nowhere.
 #[must_use]
 pub fn share_storage(one: &Path, other: &Path) -> bool {
-    let place = |path: &Path| path.metadata().ok().map(|meta| Place::of(&meta));
-    place(one).is_some_and(|one| place(other).is_some_and(|other| one.overlaps(&other)))
+    let (one, other) = (places(one), places(other));
+    one.iter().any(|one| other.iter().any(|other| one.overlaps(other)))
+}
+
+/// The bytes that a location leads to; none if it leads nowhere.
+pub(super) fn places(path: &Path) -> Vec<Place> {
+    let Ok(extents) = Location::of(path).extents() else { return Vec::new() };
+    let whole = extents.file.metadata().ok().map(|meta| Place::of(&meta));
+    whole.iter().flat_map(|whole| extents.ranges.iter().map(|bytes| whole.range(bytes))).collect()
 }
 
 /// The directory of a block device in sysfs.

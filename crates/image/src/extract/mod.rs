@@ -7,6 +7,7 @@ mod tar;
 use crate::source::{OpenImage, volume};
 use crate::tree::{Index, Kind, ROOT, Tree, joined};
 use crate::{Error, Result};
+use segno_device::Location;
 use segno_host::{LeftOut, Preserve, copy_mode, write_file};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -65,7 +66,7 @@ pub fn extract(
     options: &ExtractOptions,
     progress: &mut dyn FnMut(crate::Progress<'_>),
 ) -> Result<Extracted> {
-    let mode = copy_mode([&image.path]);
+    let mode = copy_mode([Location::of(&image.path).file()]);
     let mut tree = volume::read(image, &|_| false)?;
     let notes = std::mem::take(&mut tree.notes);
     let root = root(&tree, &options.path)?;

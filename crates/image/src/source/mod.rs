@@ -6,7 +6,7 @@ pub(crate) mod volume;
 use crate::options::{BuildOptions, Owner};
 use crate::tree::Tree;
 use crate::{Error, Result};
-use segno_device::{DeviceError, FileDevice, require_superblock};
+use segno_device::{DeviceError, FileDevice, Location, require_superblock};
 use segno_format::F2FS_MAGIC;
 use std::fmt;
 use std::fs::File;
@@ -35,12 +35,15 @@ pub enum Source {
 
 impl Source {
     /// Tells from a path what the source is: `-` is a tar archive on standard input, a file with the magic number of F2FS or of a
-    /// sparse image is an image, any other file a tar archive.
+    /// sparse image is an image, as is a part of a file, and any other file a tar archive.
     pub fn of_path(path: &Path) -> Result<Self> {
         if path.as_os_str() == "-" {
             return Ok(Self::StandardInput);
         }
         let failed = |e| Error::host("read", path, e);
+        if Location::of(path).is_part() {
+            return Ok(Self::Image(path.to_owned()));
+        }
         let meta = path.metadata().map_err(failed)?;
         if meta.is_dir() {
             return Ok(Self::Directory(path.to_owned()));

@@ -21,7 +21,7 @@ pub struct Opened {
 /// Opens all devices, or only the first one if it is too damaged to name the others: there is damage to report then. A volume
 /// that is mounted read-only, as the root is at boot, can be checked, and repaired if it is a block device.
 pub fn open(args: &Args, read_only: bool) -> Result<Opened> {
-    let (paths, options) = (args.paths(), OpenOptions { read_only, direct: false });
+    let (paths, options) = (args.paths()?, OpenOptions { read_only, direct: false });
     if let Some(device) = store::open(&paths, options, &store::Settings::default())? {
         return Ok(Opened { device, mounted: None });
     }

@@ -2,13 +2,13 @@
 use super::Args;
 use super::cancel::{Cancel, Phase};
 use super::judge;
+use crate::image;
 use crate::new_file::NewFile;
 use crate::path::cause;
 use anyhow::{Context, Result};
 use segno::{Checker, Judged, RepairPlan as Plan, RepairUndo as Undo};
 use segno_device::{BlockDevice, FileDevice};
 use segno_format::{BLOCK_SIZE, Block};
-use segno_host::copy_mode;
 use segno_repair::RepairError;
 use std::error::Error;
 use std::fs::File;
@@ -42,7 +42,7 @@ pub fn write(args: &Args, device: &Arc<dyn BlockDevice>, plan: &Plan, cancel: &C
     if let Some(path) = &args.undo {
         let undo = Undo::of(plan, &**target).context("reading what will be overwritten")?;
         let context = || format!("cannot write {}, so nothing was repaired", path.display());
-        let new = File::options().write(true).create_new(true).mode(copy_mode(&args.image)).open(path);
+        let new = File::options().write(true).create_new(true).mode(image::copy_mode(&args.image)).open(path);
         let file = new.with_context(context)?;
         cancel.enter(Phase::Making(path.clone()));
         let mut out = BufWriter::new(&file);
@@ -67,7 +67,7 @@ pub struct Copied {
 /// A copy of the image, to be repaired in place of it. Zeros become holes.
 pub fn copied(args: &Args, from: &dyn BlockDevice, copy: &Path, cancel: &Cancel) -> Result<Copied> {
     let bytes = from.block_count().saturating_mul(BLOCK_SIZE as u64);
-    let new = NewFile::create_new(copy, copy_mode(&args.image))?;
+    let new = NewFile::create_new(copy, image::copy_mode(&args.image))?;
     let device = new.device(bytes)?;
     cancel.enter(Phase::Making(new.temporary().to_owned()));
     copy_blocks(from, &device)

@@ -150,7 +150,7 @@ fn run_on(args: &Args, cancel: &Cancel) -> Outcome {
 fn open(args: &Args) -> Result<(Opened, External)> {
     let options = OpenOptions { read_only: !args.writes_in_place(), direct: false };
     let opened = judge::open(args, options.read_only)?;
-    Ok((opened, External::open(&args.storage.journal, &args.paths(), options)?))
+    Ok((opened, External::open(&args.storage.journal, &args.paths()?, options)?))
 }
 
 /// Plans, replays and repairs as far as the options permit.
@@ -253,7 +253,7 @@ impl Args {
     }
 
     /// All devices that are named.
-    fn paths(&self) -> Vec<PathBuf> {
+    fn paths(&self) -> Result<Vec<PathBuf>> {
         self.storage.devices.after(&self.image)
     }
 
@@ -278,7 +278,8 @@ impl Args {
             return all;
         }
         // After a yes the same volume is opened for the repair.
-        let (paths, journal) = (self.paths(), &self.storage.journal.journal);
-        paths.iter().chain(journal).fold(all, |all, path| all.opens_again(path))
+        let further = &self.storage.devices.further;
+        let files = self.image.iter().chain(further).chain(&self.storage.journal.journal);
+        files.fold(all, |all, path| all.opens_again(path))
     }
 }

@@ -7,10 +7,11 @@ pub use volume::VolumeArgs;
 use super::journal::found;
 use crate::image::{explain, patiently};
 use crate::out::stdout;
+use crate::storage::PartOption;
 use crate::{show, size, store};
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use segno_clean::guard::Extent;
-use segno_device::{DeviceError, FileDevice, OpenOptions};
+use segno_device::{BlockDevice, DeviceError, FileDevice, Location, OpenOptions, open_storage};
 use segno_format::superblock::uuid_text;
 use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Features};
 use segno_mkfs::{Layout, Member, MkfsOptions, Report, format, plan};
@@ -65,6 +66,8 @@ pub struct Args {
     /// Use plain HTTP to another host
     #[arg(long)]
     insecure: bool,
+    #[command(flatten)]
+    part: PartOption,
     /// Image file, block device, s3://BUCKET/PREFIX or file:///DIR
     image: PathBuf,
     /// Use only so many sectors of 512 bytes
@@ -114,9 +117,13 @@ fn members(args: &Args, options: &MkfsOptions) -> Result<Vec<Member>> {
         let device = store::create(&args.image, bytes, options, args.force, &settings)?;
         return Ok(vec![Member { device, path: String::new(), zeroed: true }]);
     }
+    let image = args.part.of(&args.image)?;
     let first = match args.size {
+        Some(_) if Location::of(&image).is_part() => {
+            bail!("{}: --size makes an image file, and a part of one has its size", image.display())
+        }
         Some(bytes) => create(args, options, bytes)?,
-        None => existing(&args.image, args)?,
+        None => existing(&image, args)?,
     };
     let mut members = vec![first];
     for path in &args.devices {
@@ -161,7 +168,13 @@ fn recorded(path: &Path, args: &Args) -> String {
 }
 
 fn existing(path: &Path, args: &Args) -> Result<Member> {
-    let device = patiently(|| FileDevice::open(path, OpenOptions::default())).map_err(|e| match e {
+    let ends = Location::of(path).has_end().map_err(explain)?;
+    ensure!(
+        ends,
+        "{}: no partition begins there, so --length has to say how long the volume may be",
+        path.display()
+    );
+    let device = patiently(|| open(path)).map_err(|e| match e {
         DeviceError::Io { ref source, .. } if source.kind() == ErrorKind::NotFound && is_in_dev(path) => {
             anyhow!("there is no device {}; `lsblk` lists those that exist", path.display())
         }
@@ -171,7 +184,15 @@ fn existing(path: &Path, args: &Args) -> Result<Member> {
         DeviceError::ReadOnly { .. } => e.into(),
         other => explain(other),
     })?;
-    Ok(Member { device: Arc::new(device), path: recorded(path, args), zeroed: false })
+    Ok(Member { device, path: recorded(path, args), zeroed: false })
+}
+
+/// A file, which may hold anything, a block device, or a part of one.
+fn open(path: &Path) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+    if Location::of(path).is_part() {
+        return open_storage(path, OpenOptions::default());
+    }
+    Ok(Arc::new(FileDevice::open(path, OpenOptions::default())?))
 }
 
 /// Whether a path names a device, existing or not. /dev/shm has files.

@@ -44,7 +44,8 @@ pub fn run(args: &Args) -> Outcome {
     let mut settings = Settings::parse(&args.options, root)?;
     settings.store.takeover |= args.takeover;
     settings.devices.extend_from_slice(&args.devices.further);
-    let plan = Plan::new(&args.image, &args.dir, settings)?;
+    let image = settings.part.and(&args.devices.part).of(&args.image)?;
+    let plan = Plan::new(&image, &args.dir, settings)?;
     if args.foreground || args.detach {
         let log = plan.settings.log.as_deref();
         let readiness = if args.detach { Readiness::background(log)? } else { Readiness::Foreground };

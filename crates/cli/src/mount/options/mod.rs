@@ -15,6 +15,7 @@ mod row;
 mod suggest;
 mod table;
 
+use crate::storage::PartOption;
 use crate::store;
 use anyhow::{Result, anyhow, bail, ensure};
 use rustix::mount::MountFlags;
@@ -38,6 +39,8 @@ pub struct Settings {
     pub direct: bool,
     /// Receives the messages of a detached server.
     pub log: Option<PathBuf>,
+    /// Where the volume is in the image.
+    pub part: PartOption,
     /// Devices after the first.
     pub devices: Vec<PathBuf>,
     /// File or device of an external journal.

@@ -235,6 +235,26 @@ const OWN: &[MountOption] = &[
             Ok(())
         },
     ),
+    value("offset", "BYTES", "the first one", "byte of the image that the volume begins at", |s, v| {
+        size::parse(v).map(|n| s.part.offset = Some(n))
+    }),
+    value(
+        "length",
+        "BYTES",
+        "to the end of the partition or volume that begins there",
+        "length of the volume's part of the image, with offset",
+        |s, v| size::parse(v).map(|n| s.part.length = Some(n)),
+    ),
+    value(
+        "partition",
+        "NAME",
+        "the whole image",
+        "partition of the image that has the volume: its number, name or UUID, or label or UUID of the volume",
+        |s, v| {
+            s.part.partition = Some(v.to_owned());
+            Ok(())
+        },
+    ),
     value(
         "log",
         "FILE",
