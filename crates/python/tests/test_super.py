@@ -65,7 +65,7 @@ def super_image(path, slots, volumes):
 
 
 def volume(path, text):
-    segnofs.mkfs(path, 48 << 20)
+    segnofs.mkfs(path, 64 << 20)
     with segnofs.Volume(path, writable=True) as volume:
         volume.write_bytes("/build.prop", text.encode())
         volume.write_bytes("/large", text.encode() * 400_000)
@@ -75,7 +75,7 @@ def volume(path, text):
 @pytest.fixture
 def image(tmp_path):
     """Two slots; the volume of vendor_a is in three pieces, the last of which comes first."""
-    whole = (48 << 20) // SECTOR
+    whole = (64 << 20) // SECTOR
     third = whole // 3 // 8 * 8
     vendor = [(200_000, third), (2048, third), (100_000, whole - 2 * third)]
     slot_a = [("vendor_a", vendor), ("vendor_b", []), ("odm_a", [(350_000, whole)])]
@@ -88,11 +88,11 @@ def image(tmp_path):
 
 def unpacked_by_others(path, to):
     """Partitions as lpunpack of liblp and as unsuper write them."""
-    for tool, args in [("lpunpack", ["-o"]), ("unsuper", ["-o"])]:
+    for tool, args in [("lpunpack", ["-o", "OUT"]), ("unsuper", ["OUT", "-q"])]:
         out = to / tool
         out.mkdir()
         program = pathlib.Path(sys.executable).with_name(tool)
-        subprocess.run([program, path, *args, out, *(["-q"] if tool == "unsuper" else [])], check=True)
+        subprocess.run([program, path, *(out if arg == "OUT" else arg for arg in args)], check=True)
         yield tool, out
 
 
