@@ -1,7 +1,7 @@
 //! The storage of a volume: options of all commands for what the path of its image does not name, and volumes without a mount.
 use crate::external_journal::JournalOption;
 use crate::path::reason;
-use crate::{image, size};
+use crate::{image, size, store};
 use anyhow::{Context, ensure};
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Command, FromArgMatches};
@@ -35,6 +35,11 @@ impl PartOption {
 
     /// The location that the options and the path of an image name together.
     pub fn of(&self, image: &Path) -> anyhow::Result<PathBuf> {
+        ensure!(
+            !store::is_url(image) || (self.offset.is_none() && self.partition.is_none()),
+            "{}: --offset and --partition are for images and devices",
+            image.display()
+        );
         let given = Location::of(image);
         let named = match (self.offset, &self.partition) {
             (Some(offset), _) => Location::bytes(given.file(), offset, self.length),
@@ -47,12 +52,14 @@ impl PartOption {
             image.display()
         );
         let path = named.path();
-        // It would be taken for the file.
+        // It would be taken for the file, or a name with a slash for a path.
+        let means = Location::of(&path) == named;
         ensure!(
-            Location::of(&path) == named,
+            means || !path.exists(),
             "{} is a file: rename it, or name bytes with --offset",
             path.display()
         );
+        ensure!(means, "{}: that name cannot follow #: give the number of the partition", path.display());
         Ok(path)
     }
 }

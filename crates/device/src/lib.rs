@@ -61,7 +61,7 @@ pub use overlay::{FailedRead, Overlay};
 pub use part_error::{PartError, TableKind};
 pub use probe::{Probe, probe};
 pub use reading::Reading;
-pub use sparse::{observe_storage, open_storage};
+pub use sparse::{observe_partition, observe_storage, open_storage};
 pub use storage_kind::StorageKind;
 pub use volume::{open_volume, open_volume_recorded, open_without_superblock, require_superblock};
 pub use wait::before_waits;

@@ -1,6 +1,6 @@
 //! Android sparse images, read in place.
 use crate::exclusion::{LockedFile, Use, exclude};
-use crate::location::{Location, WHOLE};
+use crate::location::{Extents, Location, Partition, Table, WHOLE};
 use crate::storage_kind::{StorageKind, kind};
 use crate::{BlockDevice, DeviceError, FileDevice, MultiDevice, OpenOptions, bounds};
 use segno_format::{BLOCK_SIZE, Block};
@@ -30,8 +30,27 @@ pub fn observe_storage(path: &Path) -> Result<Arc<dyn BlockDevice>, DeviceError>
     open_for(path, OpenOptions { read_only: true, direct: false }, Use::Observe)
 }
 
+/// Like [`observe_storage`], of an entry of the table of a file.
+pub fn observe_partition(
+    file: &Path,
+    table: &Table,
+    partition: &Partition,
+) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+    let options = OpenOptions { read_only: true, direct: false };
+    joined(file, &Extents::of_partition(file, table, partition)?, options, Use::Observe)
+}
+
 fn open_for(path: &Path, options: OpenOptions, usage: Use) -> Result<Arc<dyn BlockDevice>, DeviceError> {
-    let extents = Location::of(path).extents()?;
+    joined(path, &Location::of(path).extents()?, options, usage)
+}
+
+/// The ranges of a location as one device.
+fn joined(
+    path: &Path,
+    extents: &Extents,
+    options: OpenOptions,
+    usage: Use,
+) -> Result<Arc<dyn BlockDevice>, DeviceError> {
     let open = |bytes: &Range<u64>| open_bytes(path, (&extents.file, bytes), options, usage);
     if let [bytes] = extents.ranges.as_slice() {
         return open(bytes);

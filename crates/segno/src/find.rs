@@ -2,8 +2,8 @@
 use crate::error::{Doing, Result};
 use crate::inspect;
 use segno_device::{
-    BlockDevice, Contents, DeviceError, Location, PartError, Partition, Table, TableKind, observe_storage,
-    table,
+    BlockDevice, Contents, DeviceError, Location, PartError, Partition, Table, TableKind, observe_partition,
+    observe_storage, table,
 };
 use segno_format::superblock::{Superblock, uuid_text};
 use segno_format::{BLOCK_SIZE, Block, F2FS_MAGIC};
@@ -136,7 +136,7 @@ fn partition(path: &Path, table: &Table, partition: &Partition) -> Part {
         [] if table.kind == TableKind::Super && partition.extents.is_some() => {
             Holds::Other(Contents::nothing())
         }
-        _ => observe_storage(&location)
+        _ => observe_partition(path, table, partition)
             .map_or_else(|e| Holds::Unreadable(e.to_string()), |device| self::holds(&*device)),
     };
     Part { location, partition: Some(partition.clone()), offset, bytes, holds }

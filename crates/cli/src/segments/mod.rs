@@ -9,7 +9,7 @@ use crate::new_file::NewFile;
 use crate::storage::DeviceOption;
 use anyhow::{Context, Result, anyhow, bail};
 use segno::inspect;
-use segno_device::{BlockDevice, FileDevice};
+use segno_device::{BlockDevice, observe_storage};
 use segno_format::checkpoint::RawCheckpoint;
 use segno_format::sit::LogType;
 use segno_format::superblock::Superblock;
@@ -119,10 +119,10 @@ impl Segments {
     }
 
     fn of_mount(dir: &Path) -> Result<Self> {
-        let device = FileDevice::observe(image_of(dir)?).map_err(image::explain)?;
+        let device = observe_storage(&image_of(dir)?).map_err(image::explain)?;
         for _ in 0..ATTEMPTS {
-            let found = Self::read(&device);
-            let version = newest(&device).map(|cp| cp.checkpoint_ver.get());
+            let found = Self::read(&*device);
+            let version = newest(&*device).map(|cp| cp.checkpoint_ver.get());
             // The next checkpoint leaves what this one names; the one after it does not.
             if let (Ok(found), Ok(version)) = (found, version)
                 && found.checkpoint.checkpoint_ver.get() == version

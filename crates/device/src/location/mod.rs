@@ -195,6 +195,19 @@ fn check(ranges: Vec<Range<u64>>, len: u64) -> Result<Vec<Range<u64>>, PartError
 }
 
 impl Extents {
+    /// Those of an entry of the table of a file.
+    pub(crate) fn of_partition(
+        file: &Path,
+        table: &Table,
+        partition: &Partition,
+    ) -> Result<Self, DeviceError> {
+        kind(file)?;
+        let len = source::open(file)?.len();
+        let ranges = table.sound(partition).and_then(|ranges| check(ranges, len));
+        let refused = |why| DeviceError::Part { path: file.display().to_string(), why };
+        Ok(Self { file: file.to_owned(), ranges: ranges.map_err(refused)? })
+    }
+
     /// The only range, where several cannot be used.
     pub(crate) fn single(self) -> Result<(PathBuf, Range<u64>), DeviceError> {
         let refused = || DeviceError::Part { path: self.file.display().to_string(), why: PartError::Several };

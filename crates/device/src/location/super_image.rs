@@ -20,6 +20,8 @@ const MAJOR: u16 = 10;
 /// Most bytes of the metadata of a slot, and most slots: usual are 65536 bytes and 2 or 3 slots.
 const METADATA_MAX: u32 = 4 << 20;
 const SLOTS: u32 = 32;
+/// Most entries of an array: phones have some tens.
+const ENTRIES: u32 = 4096;
 /// Most pieces of a partition, each of which is opened.
 const PIECES: usize = 128;
 
@@ -192,6 +194,9 @@ fn header(bytes: &[u8]) -> Result<(Header, &[u8]), Why> {
 /// The entries of an array; later versions may have longer ones.
 fn entries<T: FromBytes>(tables: &[u8], array: &Array) -> Result<Vec<T>, Why> {
     let (offset, size) = (array.offset.get() as usize, array.entry_size.get() as usize);
+    if array.count.get() > ENTRIES {
+        return Err("an array has more than 4096 entries");
+    }
     let len = size.checked_mul(array.count.get() as usize).filter(|_| size >= size_of::<T>());
     let bytes =
         len.and_then(|len| tables.get(offset..)?.get(..len)).ok_or("an array is not inside its tables")?;

@@ -35,6 +35,7 @@ cat $W/server >&2; exit $code"#;
 /// all space after the volume, so its copy is short.
 pub const ON_IMAGES: &[Row] = &[
     row("info", DONE, "$S info $D $I"),
+    row("find", DONE, "$S find --json $I"),
     row("ls -R", DONE, "$S ls -lR $D $I"),
     row("ls --json", DONE, "$S ls -R --json $D $I"),
     row("cat", DONE, "$S cat $D $I /inline /three /packed /reserved /new /a/deep /a/logged"),

@@ -12,7 +12,7 @@ use crate::image;
 use crate::mount::table;
 use crate::out::stdout;
 use anyhow::Result;
-use segno_device::{FileDevice, Mount};
+use segno_device::{Mount, observe_storage};
 use segno_format::superblock::uuid_text;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -64,6 +64,6 @@ fn source(dir: &Path) -> Result<Source> {
 
 /// The volume id, if this user may read the image.
 fn uuid(image: &Path) -> Option<String> {
-    let device = FileDevice::observe(image).ok()?;
-    Some(uuid_text(&segno::inspect::superblock(&device).ok()?.raw.uuid))
+    let device = observe_storage(image).ok()?;
+    Some(uuid_text(&segno::inspect::superblock(&*device).ok()?.raw.uuid))
 }
