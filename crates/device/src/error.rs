@@ -4,7 +4,7 @@ use crate::holder::Holder;
 use crate::part_error::PartError;
 use segno_format::{Corrupt, Unsupported};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A failure to open, create or join devices.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +57,10 @@ pub enum DeviceError {
 impl DeviceError {
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
         Self::Io { action, path: path.into().display().to_string(), source }
+    }
+
+    pub(crate) fn part(path: &Path, why: PartError) -> Self {
+        Self::Part { path: path.display().to_string(), why }
     }
 
     /// The user that keeps the caller out, if that is why.

@@ -104,7 +104,7 @@ impl FileDevice {
             }
         };
         if zones.is_some() && bytes != WHOLE {
-            return Err(DeviceError::Part { path: of.display().to_string(), why: PartError::Zoned });
+            return Err(DeviceError::part(of, PartError::Zoned));
         }
         if options.direct && !bytes.start.is_multiple_of(probe.sector_size.into()) {
             return Err(DeviceError::NoDirect { path: path.display().to_string() });

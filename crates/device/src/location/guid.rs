@@ -29,7 +29,9 @@ pub(super) fn read(source: &dyn Source) -> io::Result<Option<Result<Table, PartE
         match header(source, copy, size)? {
             None => {}
             Some(Ok(header)) => match entries(source, &header, size) {
-                Ok(partitions) => return Ok(Some(Ok(Table { kind: TableKind::Gpt, partitions }))),
+                Ok(partitions) => {
+                    return Ok(Some(Ok(Table { kind: TableKind::Gpt, partitions, bytes: source.len() })));
+                }
                 Err(why) => damage = damage.or(Some(why)),
             },
             Some(Err(why)) => damage = damage.or(Some(why)),

@@ -69,7 +69,11 @@ pub(super) fn read(source: &dyn Source) -> io::Result<Option<Result<Table, PartE
         extents: Some(vec![bytes]),
         set: 0,
     };
-    Ok(Some(Ok(Table { kind: TableKind::Mbr, partitions: all.into_iter().map(partition).collect() })))
+    Ok(Some(Ok(Table {
+        kind: TableKind::Mbr,
+        partitions: all.into_iter().map(partition).collect(),
+        bytes: source.len(),
+    })))
 }
 
 /// The entries of the boot record in a sector; `None` if it is none. Boot sectors of file systems end the same way.

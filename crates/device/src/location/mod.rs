@@ -42,9 +42,12 @@ enum Part {
 
 /// The table of a file or block device; none of them is [`PartError::NoTable`].
 pub fn table(path: &Path) -> Result<Result<Table, PartError>, DeviceError> {
-    let whole = Location { file: path.to_owned(), part: None };
     kind(path)?;
-    read_table(&*source::open(path)?).map_err(|e| whole.failed(e))
+    read_table(&*source::open(path)?).map_err(|e| unread(path, e))
+}
+
+fn unread(path: &Path, e: io::Error) -> DeviceError {
+    DeviceError::io("read the partition table of", path, e)
 }
 
 /// The bytes of a location: one range, or several of an entry of a super image.
@@ -98,10 +101,6 @@ impl Location {
         Ok(table(&self.file)?.is_ok_and(|table| table.entry_at(offset).is_some()))
     }
 
-    fn failed(&self, e: io::Error) -> DeviceError {
-        DeviceError::io("read the partition table of", &self.file, e)
-    }
-
     /// The byte of the file that it is written with; 0 without one.
     #[must_use]
     pub fn offset(&self) -> u64 {
@@ -136,9 +135,9 @@ impl Location {
         // Opening anything else, such as a FIFO, could block.
         kind(&file)?;
         let source = source::open(&file)?;
-        let found = part.find(&*source).map_err(|e| self.failed(e))?;
-        let refused = |why| DeviceError::Part { path: self.file.display().to_string(), why };
-        let ranges = found.and_then(|ranges| check(ranges, source.len())).map_err(refused)?;
+        let found = part.find(&*source).map_err(|e| unread(&self.file, e))?;
+        let ranges = found.and_then(|ranges| check(ranges, source.len()));
+        let ranges = ranges.map_err(|why| DeviceError::part(&self.file, why))?;
         Ok(Extents { file, ranges })
     }
 }
@@ -201,19 +200,15 @@ impl Extents {
         table: &Table,
         partition: &Partition,
     ) -> Result<Self, DeviceError> {
-        kind(file)?;
-        let len = source::open(file)?.len();
-        let ranges = table.sound(partition).and_then(|ranges| check(ranges, len));
-        let refused = |why| DeviceError::Part { path: file.display().to_string(), why };
-        Ok(Self { file: file.to_owned(), ranges: ranges.map_err(refused)? })
+        let ranges = table.sound(partition).and_then(|ranges| check(ranges, table.bytes));
+        Ok(Self { file: file.to_owned(), ranges: ranges.map_err(|why| DeviceError::part(file, why))? })
     }
 
     /// The only range, where several cannot be used.
     pub(crate) fn single(self) -> Result<(PathBuf, Range<u64>), DeviceError> {
-        let refused = || DeviceError::Part { path: self.file.display().to_string(), why: PartError::Several };
         match self.ranges.as_slice() {
-            [one] => Ok((self.file.clone(), one.clone())),
-            _ => Err(refused()),
+            [one] => Ok((self.file, one.clone())),
+            _ => Err(DeviceError::part(&self.file, PartError::Several)),
         }
     }
 }

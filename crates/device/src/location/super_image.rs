@@ -96,7 +96,11 @@ pub(super) fn read(source: &dyn Source) -> io::Result<Option<Result<Table, PartE
     let slots: Vec<Result<Vec<Partition>, Why>> = (0..geometry.slot_count.get())
         .map(|slot| slot_of(source, &geometry, slot))
         .collect::<io::Result<_>>()?;
-    Ok(Some(join(slots).map(|partitions| Table { kind: TableKind::Super, partitions }).map_err(damaged)))
+    Ok(Some(
+        join(slots)
+            .map(|partitions| Table { kind: TableKind::Super, partitions, bytes: source.len() })
+            .map_err(damaged),
+    ))
 }
 
 /// Partitions of slot b as its own tables have them, all others as those of the first slot that can be read.

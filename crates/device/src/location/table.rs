@@ -12,6 +12,8 @@ pub struct Table {
     pub kind: TableKind,
     /// Entries in use.
     pub partitions: Vec<Partition>,
+    /// Length of the file or device that has it.
+    pub bytes: u64,
 }
 
 /// An entry of a table.
