@@ -1,19 +1,24 @@
 //! Subcommands of `segno-lab`.
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
+/// An executable copy. A descriptor of this process that is open for writing could be inherited by another test's child: while
+/// one exists, nobody can execute the file.
+fn install(from: &Path, to: &Path) {
+    assert!(Command::new("install").args([from, to]).status().unwrap().success());
+}
+
 /// A copy of the program in a directory without `segno-lab`.
 fn copy_to(dir: &Path) {
-    fs::copy(env!("CARGO_BIN_EXE_segno"), dir.join("segno")).unwrap();
+    install(Path::new(env!("CARGO_BIN_EXE_segno")), &dir.join("segno"));
 }
 
 /// A program that prints its arguments and exits with 7.
 fn stub(dir: &Path) {
-    let path = dir.join("segno-lab");
-    fs::write(&path, "#!/bin/sh\nprintf '<%s>' \"$@\"\nexit 7\n").unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let script = dir.join("script");
+    fs::write(&script, "#!/bin/sh\nprintf '<%s>' \"$@\"\nexit 7\n").unwrap();
+    install(&script, &dir.join("segno-lab"));
 }
 
 fn segno(dir: &Path, search: &Path, args: &[&str]) -> Output {
