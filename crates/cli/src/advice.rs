@@ -19,20 +19,20 @@ const COMMANDS: &[(&[&str], &str)] = &[
     (&["dump.f2fs"], "`segno dump IMAGE WHAT` shows structures, `segno get` copies files"),
     (
         &["resize", "resize.f2fs", "grow", "shrink"],
-        "Segno does not resize volumes. Unmount it and use `resize.f2fs` of f2fs-tools, after `segno journal \
-                 discard IMAGE` if a journal is behind the volume; or make a larger one and copy the files",
+        "Segno does not resize volumes. `segno build --size SIZE OLD NEW` makes a copy of another size. \
+         `resize.f2fs` damages a volume if it is interrupted, and that of f2fs-tools 1.15 if it expands one with -s: copy the \
+         volume first, and run `segno journal discard IMAGE` if a journal is behind it",
     ),
-    (
-        &["label", "f2fslabel", "f2fslabel.f2fs", "tune"],
-        "`segno info IMAGE` shows the label. To change it: \
-                 `f2fslabel IMAGE LABEL` of f2fs-tools, or on a mount `xfs_io -c 'label -s LABEL' DIR`",
-    ),
+    (&["f2fslabel", "tune"], "`segno label IMAGE LABEL` changes the label"),
     (
         &["defrag", "defrag.f2fs", "defragment"],
         "Segno does not defragment files. `segno extents FILE` shows the pieces of a file, a copy of it has \
                  fewer; `segno ctl DIR gc=now` collects free space",
     ),
-    (&["sload", "sload.f2fs"], "`segno put IMAGE SOURCE` copies a tree into a volume"),
+    (
+        &["sload", "sload.f2fs"],
+        "`segno put IMAGE SOURCE` copies a tree into a volume, `segno build SOURCE IMAGE` makes an image of one",
+    ),
     (
         &["inject", "inject.f2fs"],
         "Segno does not damage volumes on request; `segno crashtest` tries damage in memory",
@@ -74,18 +74,12 @@ const OPTIONS: &[(&str, &[&str], &str)] = &[
     (
         "mkfs",
         &["-g"],
-        "it stands for a set of options; with mkfs.f2fs, `-g android` is `-f -w 4096 -R 0:0 -O \
+        "it stands for a set of options; `-g android` of mkfs.f2fs is `-f -w 4096 -R 0:0 -O \
          encrypt,quota,project_quota,extra_attr,verity`",
     ),
     ("mkfs", &["-a", "-d", "-H"], LEAVE_OUT),
     ("mkfs", &["-b"], "leave it out: blocks have 4096 bytes"),
-    ("mkfs", &["-r"], "leave it out: -U and -T choose the volume id and the times"),
-    (
-        "mkfs",
-        &["-S"],
-        "leave it out: with --size the image file is sparse already; `segno sparse pack` converts it to Android's sparse \
-         format",
-    ),
+    ("mkfs", &["-S"], "--size SIZE --sparse writes the Android sparse format"),
     ("mkfs", &["-V"], VERSION),
     ("mkfs", &["-L", "-n"], "the label is -l LABEL"),
     ("check", &["-g", "-H", "-m", "-O"], "leave it out: the volume itself states what it needs"),

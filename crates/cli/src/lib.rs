@@ -12,6 +12,7 @@ mod confine;
 mod counters;
 mod exit;
 mod external_journal;
+mod f2fs_tools;
 mod image;
 mod inherited;
 pub mod manual;
@@ -67,6 +68,9 @@ pub fn main() -> ExitCode {
     }
     let args = called_as_mkfs(std::env::args_os().collect());
     segno_device::close_inherited(&inherited::named(&args));
+    if let Some(tool) = f2fs_tools::of(&args) {
+        return f2fs_tools::run(tool, &args);
+    }
     let style = exit::Style::of(&args);
     if command_line::is_mount_helper(&args) {
         return style.report(commands::mount::helper::run(&args));
@@ -81,6 +85,18 @@ pub fn main() -> ExitCode {
             Some(advice) => style.report(Err(WithCode(usage_code, advice).into())),
             None => style.usage(e, usage_code),
         },
+    }
+}
+
+/// Runs a command line that this program has made of another one. What is wrong in it are values that the user gave.
+fn run_words(words: Vec<OsString>) -> exit::Outcome {
+    let check = commands::check::of_check(&words);
+    let code = if check.is_some() { exit::fsck::USAGE } else { exit::FAILED };
+    let parsed =
+        command_line().try_get_matches_from(check.unwrap_or(words)).and_then(|m| Cli::from_arg_matches(&m));
+    match parsed {
+        Ok(cli) => cli.command.run(),
+        Err(e) => Ok(exit::Style::Text.usage(e, code)),
     }
 }
 

@@ -15,6 +15,8 @@ pub const EXAMPLES: &[(&str, &str)] = &[
     ("extents", "segno extents --image disk.img tree/hello"),
     ("get", "segno get disk.img tree copy"),
     ("info", "segno info --json disk.img"),
+    ("label", "segno label disk.img backup"),
+    ("install-helper", "segno install-helper tree"),
     ("map", "segno map -o map.svg disk.img"),
     ("report", "segno report -o report.html disk.img"),
     ("journal", "segno journal info disk.img"),

@@ -62,6 +62,14 @@ pub struct Metadata {
     pub manifest: Option<PathBuf>,
 }
 
+impl Metadata {
+    /// All files that are read.
+    pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        let lists = [&self.fs_config, &self.file_contexts, &self.device_tables, &self.rules];
+        lists.into_iter().flatten().chain(&self.manifest)
+    }
+}
+
 /// How a file is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compression {

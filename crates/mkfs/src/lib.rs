@@ -18,6 +18,7 @@ mod cursegs;
 mod error;
 mod format;
 mod layout;
+mod like;
 mod options;
 mod quota;
 mod reserve;

@@ -18,8 +18,8 @@ pub fn places(name: &str) -> impl Iterator<Item = PathBuf> {
     dirs.into_iter().map(move |dir| dir.join(name))
 }
 
-/// A call of a program of f2fs-tools, without standard input. `segno` may be installed under the same name; the version that it
-/// prints starts with its own name.
+/// A call of a program of f2fs-tools, without standard input. `segno` may be installed under the same name: it says so with its
+/// version.
 pub fn command(tool: &str) -> Result<Command, String> {
     let program = places(tool).find(|file| is_of_f2fs_tools(file, tool));
     let program = program
@@ -31,7 +31,7 @@ pub fn command(tool: &str) -> Result<Command, String> {
 
 fn is_of_f2fs_tools(file: &Path, tool: &str) -> bool {
     let said = Command::new(file).arg("-V").stdin(Stdio::null()).output();
-    said.is_ok_and(|out| text(&out).starts_with(&format!("{tool} 1.")))
+    said.is_ok_and(|out| text(&out).starts_with(&format!("{tool} 1.")) && !text(&out).contains("segno"))
 }
 
 /// Runs a tool to its end.

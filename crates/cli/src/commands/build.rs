@@ -1,11 +1,11 @@
 //! `segno build`: makes an image of a tree.
 use super::mkfs::{VolumeArgs, owner};
 use crate::confine::{ConfineOption, Confinement};
-use crate::image::explain_image;
+use crate::image::{copy_mode, explain_image};
 use crate::new_file::NewFile;
 use crate::progress::Progress;
 use crate::storage::StorageOptions;
-use crate::{image, out, size};
+use crate::{out, size};
 use anyhow::{Context, Result, anyhow, bail};
 use segno_format::Features;
 use segno_format::superblock::uuid_text;
@@ -112,11 +112,6 @@ struct MetadataArgs {
 }
 
 impl MetadataArgs {
-    fn files(&self) -> impl Iterator<Item = &PathBuf> {
-        let lists = [&self.fs_config, &self.file_contexts, &self.device_table, &self.rules];
-        lists.into_iter().flatten().chain(&self.manifest)
-    }
-
     fn options(&self) -> Metadata {
         Metadata {
             mount_point: self.mount_point.clone(),
@@ -134,29 +129,51 @@ impl MetadataArgs {
 pub fn run(args: &Args) -> Result<()> {
     let source = Source::of_path(&args.storage.devices.part.of(&args.source)?)?;
     let options = options(args, &source)?;
-    if let Source::Directory(dir) = &source {
-        refuse_inside(&args.image, dir)?;
-    }
-    let new = NewFile::create(&args.image, args.force, image::copy_mode([&args.source]))?;
-    let opened = source.open(&options).map_err(explain_image)?;
-    confinement(args, &source).enter();
+    let job = Job { source: &source, image: &args.image, force: args.force, options: &options };
+    let report = make(&job, &args.confine)?;
+    print(&args.image, &report, args.json)
+}
+
+/// An image to make.
+pub struct Job<'a> {
+    pub source: &'a Source,
+    pub image: &'a Path,
+    /// Replace an existing one.
+    pub force: bool,
+    pub options: &'a BuildOptions,
+}
+
+/// Makes it, and gives it its name when it is complete.
+pub fn make(job: &Job<'_>, confine: &ConfineOption) -> Result<Report> {
+    let Job { source, image, force, options } = *job;
+    let like = match source {
+        Source::Directory(dir) => {
+            refuse_inside(image, dir)?;
+            dir
+        }
+        Source::Tar(path) | Source::Image(path) => path,
+        Source::StandardInput => Path::new("-"),
+    };
+    let new = NewFile::create(image, force, copy_mode([like]))?;
+    let opened = source.open(options).map_err(explain_image)?;
+    confinement(job, confine).enter();
     let mut progress = Progress::default();
-    let built = build(opened, new.temporary(), &options, &mut |p| {
+    let built = build(opened, new.temporary(), options, &mut |p| {
         progress.show_files(p.files, p.bytes, || (p.path)().display().to_string());
     });
     drop(progress);
     let report = built.map_err(explain_image)?;
     new.finish()?;
-    print(&args.image, &report, args.json)
+    Ok(report)
 }
 
-fn confinement(args: &Args, source: &Source) -> Confinement {
-    let confinement = Confinement::new(&args.confine).makes(&args.image);
-    let confinement = match source {
+fn confinement(job: &Job<'_>, confine: &ConfineOption) -> Confinement {
+    let confinement = Confinement::new(confine).makes(job.image);
+    let confinement = match job.source {
         Source::Directory(dir) => confinement.reads_tree(dir),
         _ => confinement,
     };
-    args.metadata.files().chain(&args.order).fold(confinement, |all, path| all.reads(path))
+    job.options.metadata.files().chain(&job.options.order).fold(confinement, |all, path| all.reads(path))
 }
 
 /// An image in the tree that it is made of would have to contain itself.

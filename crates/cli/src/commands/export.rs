@@ -41,6 +41,8 @@ pub fn run(args: &Args) -> Result<()> {
     refuse_others(&settings)?;
     segno_fuse::share_heap();
     let path = args.vhost_user.display();
+    // Who sees the socket may end the server: a signal is kept until it serves.
+    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let socket = Socket::bind(&args.vhost_user).with_context(|| format!("cannot listen on {path}"))?;
     let image = settings.part.and(&args.devices.part).of(&args.image)?;
     let open = || Devices::open(&absolute(&image)?, &settings, open_volume);
@@ -57,7 +59,7 @@ pub fn run(args: &Args) -> Result<()> {
             threads: settings.fuse.threads,
         },
     );
-    served.end(serve(args, guest, socket))
+    served.end(serve(args, guest, socket, signals))
 }
 
 /// Refuses options for the kernel of this machine.
@@ -78,11 +80,10 @@ fn refuse_others(s: &Settings) -> Result<()> {
     }
 }
 
-fn serve(args: &Args, guest: GuestServer, socket: Socket) -> Result<()> {
+fn serve(args: &Args, guest: GuestServer, socket: Socket, mut signals: Signals) -> Result<()> {
     let path = args.vhost_user.display();
     let export = Export::new(guest, socket, args.tag);
     let stopper = export.stopper();
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     thread::Builder::new().name("signals".into()).spawn(move || {
         if signals.forever().next().is_some() {
             stopper.stop();

@@ -56,7 +56,8 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn superblock(sb: &Superblock) -> Value {
+/// Fields of the superblock.
+pub fn superblock(sb: &Superblock) -> Value {
     let raw = &sb.raw;
     let extensions = |hot| sb.extensions(hot).iter().map(|e| text::field(e).0).collect::<Vec<_>>();
     let device = |d: &Device| {
@@ -121,7 +122,8 @@ fn records(sb: &Superblock) -> Value {
     })
 }
 
-fn checkpoint(cp: &RawCheckpoint, pack: usize) -> Value {
+/// Fields of the checkpoint, and its pack.
+pub fn checkpoint(cp: &RawCheckpoint, pack: usize) -> Value {
     let flags: Vec<String> = cp.flags().iter_names().map(|(name, _)| name.to_ascii_lowercase()).collect();
     json!({
         "pack": pack,

@@ -42,6 +42,7 @@ commands! {
     map,
     report,
     journal,
+    label,
     ls,
     cat,
     stat,
@@ -60,4 +61,5 @@ commands! {
     sync,
     ctl,
     bench,
+    install_helper,
 }

@@ -33,6 +33,8 @@ pub const COMMANDS: &[(&str, i32)] = &[
     ("extents --image IMAGE /x", 1),
     ("map IMAGE", 1),
     ("report IMAGE", 1),
+    ("label IMAGE", 1),
+    ("label IMAGE card", 1),
     ("build IMAGE NEW", 1),
 ];
 

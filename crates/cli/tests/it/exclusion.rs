@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::process::{Command, Output};
 
 /// Commands that write, with `I` for the image and `F` for a file to be stored.
-pub(super) const WRITERS: [&str; 11] = [
+pub(super) const WRITERS: [&str; 12] = [
     "mount I D",
     "put I F /",
     "mkfs -f I",
@@ -19,8 +19,10 @@ pub(super) const WRITERS: [&str; 11] = [
     "journal create I",
     "put I F /a",
     "build -f D I",
+    "label I new",
 ];
-pub(super) const READERS: [&str; 15] = [
+pub(super) const READERS: [&str; 16] = [
+    "label I",
     "info I",
     "stat I /a",
     "report I",

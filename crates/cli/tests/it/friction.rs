@@ -10,13 +10,10 @@ fn words_of_f2fs_tools_have_answers() {
         (
             "resize x",
             1,
-            "there is no command resize: Segno does not resize volumes. Unmount it and use `resize.f2fs`",
+            "there is no command resize: Segno does not resize volumes. `segno build --size SIZE OLD NEW` makes a copy of another size. \
+             `resize.f2fs` damages a volume if it is interrupted",
         ),
-        (
-            "label x",
-            1,
-            "`f2fslabel IMAGE LABEL` of f2fs-tools, or on a mount `xfs_io -c 'label -s LABEL' DIR`",
-        ),
+        ("f2fslabel x", 1, "`segno label IMAGE LABEL` changes the label"),
         ("defrag x", 1, "there is no command defrag: Segno does not defragment files"),
         ("sload x", 1, "`segno put IMAGE SOURCE` copies a tree into a volume"),
         ("mkfs -g android x", 1, "mkfs has no option -g: it stands for a set of options"),

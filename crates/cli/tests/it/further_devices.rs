@@ -29,6 +29,8 @@ pub(super) const COMMANDS: &[Row] = &[
     (&["build", "IMAGE", "OUT"], 1, Some(0)),
     (&["info", "IMAGE"], 1, Some(0)),
     (&["map", "IMAGE"], 1, Some(0)),
+    (&["label", "IMAGE"], 1, Some(0)),
+    (&["label", "IMAGE", "new"], 1, Some(0)),
     (&["report", "IMAGE"], 1, Some(0)),
     // With a note: the structure is on the first device.
     (&["dump", "IMAGE", "sb"], 0, Some(0)),

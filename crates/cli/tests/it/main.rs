@@ -16,6 +16,7 @@ mod exclusion;
 mod export;
 mod external;
 mod external_journal;
+mod f2fs_tools;
 mod foreign;
 mod friction;
 mod fsck;

@@ -35,6 +35,7 @@ cat $W/server >&2; exit $code"#;
 /// all space after the volume, so its copy is short.
 pub const ON_IMAGES: &[Row] = &[
     row("info", DONE, "$S info $D $I"),
+    row("label", DONE, "$S label $D $I; cp $I $C && $S label $C new"),
     row("find", DONE, "$S find --json $I"),
     row("ls -R", DONE, "$S ls -lR $D $I"),
     row("ls --json", DONE, "$S ls -R --json $D $I"),

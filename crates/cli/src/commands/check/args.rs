@@ -3,14 +3,14 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-const NAMES: [&str; 2] = ["fsck.segno", "fsck.f2fs"];
+const NAME: &str = "fsck.segno";
 /// Options whose value is the rest of their word, or the next word.
 const WITH_VALUE: &[u8] = b"Cdc";
 
 /// The command line as `segno check` takes it, if this is such a call.
 pub fn of_check(args: &[OsString]) -> Option<Vec<OsString>> {
     let name = args.first().and_then(|a| Path::new(a).file_name());
-    if name.is_some_and(|n| NAMES.iter().any(|f| n == OsStr::new(f))) {
+    if name.is_some_and(|n| n == OsStr::new(NAME)) {
         let command = ["segno", "check"].map(OsString::from);
         return Some(command.into_iter().chain(split(args.get(1..).unwrap_or_default())).collect());
     }
@@ -70,8 +70,8 @@ mod tests {
             ("segno check -pf IMAGE", "segno check -p -f IMAGE"),
             ("segno check -p0y IMAGE", "segno check -p -y IMAGE"),
             ("/sbin/fsck.segno -a -C5 IMAGE", "segno check -a -C 5 IMAGE"),
-            ("/sbin/fsck.f2fs -fd3 -c 100 IMAGE", "segno check -f -d 3 -c 100 IMAGE"),
-            ("fsck.f2fs -- -pf", "segno check -- -pf"),
+            ("/sbin/fsck.segno -fd3 -c 100 IMAGE", "segno check -f -d 3 -c 100 IMAGE"),
+            ("fsck.segno -- -pf", "segno check -- -pf"),
             ("segno check --dry-run -C -1 IMAGE", "segno check --dry-run -C -1 IMAGE"),
             ("segno ls -la IMAGE", ""),
         ] {

@@ -1,5 +1,6 @@
 //! `segno mkfs`: options are named as in mkfs.f2fs.
 mod room;
+mod sparse;
 mod volume;
 
 pub use volume::VolumeArgs;
@@ -21,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Unit of the optional size argument, as in mkfs.f2fs.
-const SECTOR: u64 = 512;
+pub const SECTOR: u64 = 512;
 /// Longest path that a superblock records.
 const RECORDED_PATH_MAX: usize = 63;
 
@@ -34,6 +35,9 @@ pub struct Args {
     /// Make a sparse image file of this size, for example 4G
     #[arg(long, value_parser = size::parse)]
     size: Option<u64>,
+    /// Write the image file in the Android sparse format
+    #[arg(long, requires = "size", conflicts_with_all = ["preallocate", "devices", "journal"])]
+    sparse: bool,
     /// Give the image file all of its storage at once, so that the host never lacks space for it
     #[arg(long, requires = "size")]
     preallocate: bool,
@@ -77,6 +81,9 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<()> {
     let options = options(args)?;
+    if let (true, Some(bytes)) = (args.sparse, args.size) {
+        return sparse::format(args, &options, bytes);
+    }
     let members = members(args, &options)?;
     let blocks = members.first().map_or(0, |m| m.device.block_count());
     let report = format(&members, &options).map_err(|e| room::explain(e, &options, blocks))?;
@@ -87,10 +94,14 @@ pub fn run(args: &Args) -> Result<()> {
     if !args.quiet && !options.features.contains(Features::RO) {
         warn_if_unguarded(args, &report.layout);
     }
+    tell(args, &report, journal)
+}
+
+fn tell(args: &Args, report: &Report, journal: Option<u64>) -> Result<()> {
     if args.json {
-        writeln!(stdout(), "{}", report_json(args, &report, journal))?;
+        writeln!(stdout(), "{}", report_json(args, report, journal))?;
     } else if !args.quiet {
-        print(args, &report, journal)?;
+        print(args, report, journal)?;
     }
     Ok(())
 }

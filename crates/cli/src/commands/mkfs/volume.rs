@@ -45,7 +45,13 @@ pub struct VolumeArgs {
     /// Seconds since 1970 for the time stamps
     #[arg(short = 'T', long)]
     timestamp: Option<u64>,
+    /// Give the first checkpoint the same version each time: with -U and -T two volumes are equal
+    #[arg(short = 'r', long)]
+    fixed_version: bool,
 }
+
+/// The version of the first checkpoint that mkfs.f2fs -r gives: the first number of the C library's generator with a fixed seed.
+const FIXED_VERSION: u32 = 1_804_289_383;
 
 impl VolumeArgs {
     /// What they say, and defaults for the rest.
@@ -61,6 +67,7 @@ impl VolumeArgs {
             sector_size: self.sector_size,
             uuid: self.uuid,
             timestamp: self.timestamp,
+            checkpoint_ver: self.fixed_version.then_some(FIXED_VERSION),
             ..MkfsOptions::default()
         };
         if let Some(flags) = self.casefold {

@@ -1,0 +1,84 @@
+//! Calls by the names of f2fs-tools, with their options, from 1.15 to the present development version: each becomes a call of a command of
+//! Segno. An option that changes nothing here is accepted, one that Segno lacks is refused by name, and so is one that no version has.
+mod call;
+#[cfg(test)]
+mod docs;
+mod dump;
+mod fsck;
+mod mkfs;
+mod mount;
+mod sload;
+mod table;
+
+pub use call::Call;
+pub use table::TOOLS;
+
+use crate::command_line::VERSION;
+use crate::exit::{Outcome, Style, WithCode};
+use crate::out::stdout;
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use table::Row;
+
+/// A program of f2fs-tools.
+pub struct Tool {
+    /// The name in Debian's package.
+    pub name: &'static str,
+    /// Android's name of it.
+    pub of_android: Option<&'static str>,
+    pub options: &'static [Row],
+    /// Exit codes of a wrong command line, and of a failure without a code of its own.
+    pub usage: u8,
+    failed: u8,
+    run: fn(&Call) -> Outcome,
+}
+
+impl Tool {
+    /// All its names.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        [self.name].into_iter().chain(self.of_android)
+    }
+}
+
+/// The program that a call names.
+pub fn of(args: &[OsString]) -> Option<&'static Tool> {
+    let name = Path::new(args.first()?).file_name()?;
+    TOOLS.iter().find(|tool| tool.names().any(|n| name == n))
+}
+
+/// Runs it.
+pub fn run(tool: &'static Tool, args: &[OsString]) -> ExitCode {
+    let outcome = match Call::parse(tool, args.get(1..).unwrap_or_default()) {
+        Err(e) => Err(WithCode(tool.usage, e).into()),
+        Ok(call) if call.has('V') => version(tool),
+        Ok(call) => (tool.run)(&call),
+    };
+    Style::Text
+        .report(outcome.map_err(|e| if e.is::<WithCode>() { e } else { WithCode(tool.failed, e).into() }))
+}
+
+/// The version of f2fs-tools whose options are taken: libblockdev reads it, and asks for at least 1.11. No version of f2fs-tools names segno,
+/// so that whoever needs the original can tell.
+const VERSION_OF_TOOLS: &str = "1.16.0";
+
+fn version(tool: &Tool) -> Outcome {
+    writeln!(stdout(), "{} {VERSION_OF_TOOLS} (segno {VERSION})", tool.name)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The original program that this one stands in for, where the Debian package has put it.
+fn original(tool: &Tool) -> Option<PathBuf> {
+    let program = std::env::current_exe().ok();
+    let dirs = ["/usr/sbin", "/sbin", "/usr/bin"]
+        .map(|dir| Path::new(dir).join(format!("{}.f2fs-tools", tool.name)));
+    dirs.into_iter().find(|path| path.is_file() && path.canonicalize().ok() != program)
+}
+
+/// Becomes another program; returns if that fails.
+fn become_program(program: impl AsRef<OsStr>, args: impl IntoIterator<Item = OsString>) -> anyhow::Error {
+    let e = Command::new(&program).args(args).exec();
+    anyhow::anyhow!("cannot execute {}: {e}", Path::new(&program).display())
+}

@@ -1,0 +1,234 @@
+//! The options of the programs, in all versions of f2fs-tools from 1.15 on.
+use super::{Tool, dump, fsck, mkfs, mount, sload};
+use crate::commands::label;
+use crate::exit;
+
+/// An option, with or without a value.
+pub struct Row {
+    pub option: Name,
+    pub value: bool,
+    pub effect: Effect,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Name {
+    Letter(char),
+    Long(&'static str),
+}
+
+/// What an option does here.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// Segno's command has the same one, of which the last counts.
+    Same,
+    /// Segno's command has the same one, of which all count.
+    Each,
+    /// The program's module looks at it.
+    Own,
+    /// As `Own`, with a digit as optional value that changes nothing.
+    Level,
+    /// It changes nothing.
+    Nothing,
+    /// It changes nothing with these values; why there are no others.
+    Only(&'static [&'static str], &'static str),
+    /// It is refused: the reason, and what to do instead.
+    Refused(&'static str),
+}
+
+use Effect::{Each, Level, Nothing, Only, Own, Refused, Same};
+
+impl Row {
+    pub fn letter(&self) -> Option<char> {
+        match self.option {
+            Name::Letter(letter) => Some(letter),
+            Name::Long(_) => None,
+        }
+    }
+
+    pub fn long(&self) -> Option<&'static str> {
+        match self.option {
+            Name::Letter(_) => None,
+            Name::Long(name) => Some(name),
+        }
+    }
+
+    pub fn shown(&self) -> String {
+        match self.option {
+            Name::Letter(letter) => format!("-{letter}"),
+            Name::Long(name) => format!("--{name}"),
+        }
+    }
+}
+
+const fn flag(letter: char, effect: Effect) -> Row {
+    Row { option: Name::Letter(letter), value: false, effect }
+}
+
+const fn with(letter: char, effect: Effect) -> Row {
+    Row { option: Name::Letter(letter), value: true, effect }
+}
+
+const fn long(name: &'static str, value: bool, effect: Effect) -> Row {
+    Row { option: Name::Long(name), value, effect }
+}
+
+/// Exit code of a failure of all but fsck.f2fs: main returns -1.
+const FAILED: u8 = 255;
+/// Of a wrong command line of all but fsck.f2fs.
+const USAGE: u8 = 1;
+
+pub const TOOLS: &[Tool] = &[
+    Tool {
+        name: "mkfs.f2fs",
+        of_android: Some("make_f2fs"),
+        options: MKFS,
+        usage: USAGE,
+        failed: FAILED,
+        run: mkfs::run,
+    },
+    // A wrong command line of the original exits with 1, which to fsck(8) says that errors were corrected.
+    Tool {
+        name: "fsck.f2fs",
+        of_android: Some("fsck_f2fs"),
+        options: FSCK,
+        usage: exit::fsck::USAGE,
+        failed: exit::fsck::OPERATIONAL,
+        run: fsck::run,
+    },
+    Tool {
+        name: "sload.f2fs",
+        of_android: Some("sload_f2fs"),
+        options: SLOAD,
+        usage: USAGE,
+        failed: FAILED,
+        run: sload::run,
+    },
+    Tool {
+        name: "dump.f2fs",
+        of_android: Some("dump_f2fs"),
+        options: DUMP,
+        usage: USAGE,
+        failed: FAILED,
+        run: dump::run,
+    },
+    Tool {
+        name: "f2fslabel",
+        of_android: None,
+        options: LABEL,
+        usage: USAGE,
+        failed: FAILED,
+        run: label::as_tool,
+    },
+    // The options of a helper of mount(8) are its own.
+    Tool {
+        name: "mount.f2fs",
+        of_android: None,
+        options: mount::OPTIONS,
+        usage: USAGE,
+        failed: exit::FAILED,
+        run: mount::run,
+    },
+];
+
+const MKFS: &[Row] = &[
+    with('a', Nothing),
+    with('b', Only(&["4096"], "blocks have 4096 bytes")),
+    with('c', Each),
+    with('C', Same),
+    with('d', Nothing),
+    with('e', Same),
+    with('E', Same),
+    flag('f', Same),
+    with('g', Own),
+    flag('h', Own),
+    long("help", false, Own),
+    flag('H', Nothing),
+    flag('i', Same),
+    with('l', Same),
+    flag('m', Same),
+    with('o', Same),
+    with('O', Each),
+    flag('q', Same),
+    flag('r', Same),
+    with('R', Own),
+    with('s', Same),
+    with('S', Own),
+    with('t', Same),
+    with('T', Own),
+    with('U', Same),
+    flag('V', Own),
+    with('w', Own),
+    with('z', Same),
+    with('Z', Same),
+];
+
+const FSCK: &[Row] = &[
+    flag('a', Own),
+    with('c', Nothing),
+    with('C', Own),
+    with('d', Nothing),
+    flag('f', Own),
+    with('g', Own),
+    flag('H', Nothing),
+    flag('l', Refused("`segno info IMAGE` shows superblock and checkpoint")),
+    with('m', Nothing),
+    flag('M', Own),
+    flag('N', Own),
+    with('O', Refused("a check switches no features on; leave it out")),
+    flag('p', Level),
+    with('q', Nothing),
+    flag('S', Nothing),
+    flag('t', Refused("`segno ls -R IMAGE` shows the directory tree")),
+    flag('V', Own),
+    flag('y', Own),
+    long("dry-run", false, Own),
+    long("kernel-check", false, Nothing),
+    long("no-kernel-check", false, Nothing),
+    long("debug-cache", false, Nothing),
+    long("nolinear-lookup", true, Nothing),
+    long("fault_injection", true, Refused("no faults are injected")),
+    long("fault_type", true, Refused("no faults are injected")),
+];
+
+const SLOAD: &[Row] = &[
+    with('a', Own),
+    flag('c', Own),
+    with('C', Own),
+    with('d', Nothing),
+    with('f', Own),
+    with('i', Own),
+    with('L', Own),
+    with('m', Only(&["1"], "a cluster is compressed if that saves a block")),
+    with('p', Nothing),
+    flag('P', Own),
+    flag('r', Own),
+    with('s', Own),
+    flag('S', Own),
+    with('t', Own),
+    with('T', Own),
+    flag('V', Own),
+    with('x', Own),
+];
+
+const DUMP: &[Row] = &[
+    with('a', Own),
+    with('b', Own),
+    with('d', Nothing),
+    flag('f', Nothing),
+    flag('H', Nothing),
+    with('i', Own),
+    with('I', Own),
+    flag('L', Nothing),
+    flag('M', Own),
+    with('n', Own),
+    flag('N', Nothing),
+    with('o', Own),
+    flag('P', Own),
+    flag('r', Own),
+    with('s', Own),
+    flag('S', Nothing),
+    flag('V', Own),
+    flag('y', Nothing),
+];
+
+const LABEL: &[Row] = &[flag('V', Own)];
