@@ -29,6 +29,7 @@ pub const EXAMPLES: &[(&str, &str)] = &[
     ("rescue", "segno rescue disk.img rescued"),
     ("undelete", "segno undelete --list disk.img"),
     ("mount", "segno mount -o cache=64M disk.img mnt"),
+    ("mounts", "segno mounts --json"),
     ("sync", "segno sync mnt"),
     ("stats", "segno stats --explain mnt"),
     ("top", "segno top mnt"),

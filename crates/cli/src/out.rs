@@ -6,6 +6,7 @@ use segno_format::text;
 use serde_json::Value;
 use std::fmt::{Arguments, Display};
 use std::io::{self, IsTerminal, StdoutLock, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 macro_rules! println {
     ($($arg:tt)*) => { $crate::out::to_stdout(format_args!($($arg)*)) };
@@ -94,6 +95,25 @@ pub fn to_stderr(line: Arguments<'_>) {
     // Nothing is left to report a failure with.
     let _unprinted = writeln!(io::stderr(), "{}", shown(line));
 }
+
+/// Whether standard error leads to a log.
+static LOGGED: AtomicBool = AtomicBool::new(false);
+
+/// From now on standard error leads to a log.
+pub fn is_logged() {
+    LOGGED.store(true, Ordering::Release);
+}
+
+/// Notes in the log, if there is one, what users of a terminal see for themselves.
+pub fn event(line: Arguments<'_>) {
+    // The variable of systemd for services whose standard error is the journal.
+    if LOGGED.load(Ordering::Acquire) || std::env::var_os("JOURNAL_STREAM").is_some() {
+        to_stderr(format_args!("{NOTE}{line}"));
+    }
+}
+
+/// Begins lines of [`event`] on standard error.
+pub const NOTE: &str = "segno: note: ";
 
 fn shown(line: Arguments<'_>) -> String {
     text::line(line.to_string().as_bytes())

@@ -29,6 +29,8 @@ pub const SHUTDOWN_XATTR: &str = "system.segno.shutdown";
 pub const SYNC_XATTR: &str = "system.segno.sync";
 /// The process that serves the mount: its number and the PID namespace in which it has that number.
 pub const SERVER_XATTR: &str = "system.segno.server";
+/// The mount's options in force, as JSON.
+pub const OPTIONS_XATTR: &str = "system.segno.options";
 /// Longest value that the kernel accepts.
 const VALUE_MAX: usize = 65_536;
 const SYSTEM: &str = "system.";
@@ -66,6 +68,7 @@ const ATTRIBUTES: &[Attribute] = &[
     read_only(STATS_XATTR, |s, _| Ok(stats(s).into_bytes())),
     read_only(EXTENTS_XATTR, |s, ino| s.volume.extents(ino).and_then(|e| extents(&e))),
     read_only(SERVER_XATTR, |_, _| this_process().map(String::into_bytes).ok_or(Error::NoData)),
+    read_only(OPTIONS_XATTR, |s, _| Ok(s.in_force.clone().into_bytes())),
     setting(CONTEXTS_XATTR, |s, _| Ok(contexts(s).into_bytes()), set_contexts),
     setting(LOOKUP_XATTR, |s, _| Ok(s.volume.fsync_lookup().name().into()), set_lookup),
     setting(GC_XATTR, |s, _| Ok(gc(s).into_bytes()), set_gc),

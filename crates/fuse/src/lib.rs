@@ -39,6 +39,7 @@ mod request;
 mod serve;
 mod server;
 mod session;
+mod system_log;
 #[cfg(test)]
 mod tests;
 mod times;
@@ -49,17 +50,18 @@ mod write_errors;
 pub use block::{Backing, MountType};
 pub use broker::{Broker, run_broker};
 pub use control::{
-    CONTEXTS_XATTR, EXTENTS_XATTR, GC_XATTR, LOOKUP_XATTR, SERVER_XATTR, SHUTDOWN_XATTR, STATS_XATTR,
-    SYNC_XATTR, trusted_name,
+    CONTEXTS_XATTR, EXTENTS_XATTR, GC_XATTR, LOOKUP_XATTR, OPTIONS_XATTR, SERVER_XATTR, SHUTDOWN_XATTR,
+    STATS_XATTR, SYNC_XATTR, trusted_name,
 };
 pub use guest::{Buffers, GuestOptions, GuestServer, MalformedRequest};
 pub use heap::share as share_heap;
 pub use kernel::version as kernel_version;
 pub use loop_device::image_behind;
-pub use options::{Choice, FuseOptions};
+pub use options::{AtDeath, Choice, FuseOptions};
 pub use ownership::Ownership;
 pub use page_cache::PageCache;
 pub use probe::probe_no_open;
 pub use serve::{Started, serve};
 pub use session::{Queues, Transport};
+pub use system_log::{Severity, SystemLog};
 pub use transport::sched_idle::permit_sched_idle;

@@ -16,6 +16,18 @@ pub enum Choice {
     IoUring,
 }
 
+/// What becomes of a mount whose server is killed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AtDeath {
+    /// It stays, and requests fail with ENOTCONN.
+    #[default]
+    Stay,
+    /// It ends, and the system's log says so.
+    Unmount,
+    /// It ends: whoever started the server mounts again.
+    MakeRoom,
+}
+
 /// Options of a mount.
 #[derive(Clone, Debug, Default)]
 pub struct FuseOptions {
@@ -33,8 +45,8 @@ pub struct FuseOptions {
     pub acl: bool,
     /// Flags and options for the kernel, as given (`dev`, `suid`, `noexec` …).
     pub extra: Vec<String>,
-    /// Unmount when the server is killed.
-    pub auto_unmount: bool,
+    /// What becomes of the mount when the server is killed.
+    pub at_death: AtDeath,
     /// Number of server threads; 0 is automatic.
     pub threads: usize,
     /// How requests reach the server.
@@ -47,6 +59,8 @@ pub struct FuseOptions {
     pub shutdown: bool,
     /// Owner and permissions to show.
     pub ownership: Ownership,
+    /// What [`crate::OPTIONS_XATTR`] reads as.
+    pub in_force: String,
 }
 
 pub(crate) fn options(opts: &FuseOptions) -> Vec<String> {

@@ -47,7 +47,11 @@ pub fn serve(
 ) -> io::Result<()> {
     let (ended, end) = mpsc::channel();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-    let server = Server::new(volume).on_destroy(close).permit_shutdown(opts.shutdown).show(opts.ownership);
+    let server = Server::new(volume)
+        .on_destroy(close)
+        .permit_shutdown(opts.shutdown)
+        .show(opts.ownership)
+        .with_options(opts.in_force.clone());
     let (session, mount_type) = start(server.with_callers(broker.callers()), &broker, opts, queues)?;
     let page_cache = session.page_cache;
     let started = Started { transport: session.transport.clone(), mount_type, page_cache };

@@ -59,6 +59,8 @@ pub(crate) struct Server {
     pub(crate) attr_caching: AttrCaching,
     pub(crate) name_cache: NameCache,
     pub(crate) write_errors: WriteErrors,
+    /// What [`crate::OPTIONS_XATTR`] reads as.
+    pub(crate) in_force: String,
 }
 
 impl Server {
@@ -84,6 +86,7 @@ impl Server {
             attr_caching: AttrCaching::Notified,
             name_cache: NameCache::new(features),
             write_errors: WriteErrors::default(),
+            in_force: String::new(),
         }
     }
 
@@ -105,6 +108,11 @@ impl Server {
     /// Shows another owner or other permissions.
     pub(crate) fn show(self, ownership: Ownership) -> Self {
         Self { ownership, ..self }
+    }
+
+    /// Says which options are in force.
+    pub(crate) fn with_options(self, in_force: String) -> Self {
+        Self { in_force, ..self }
     }
 
     /// Stops the volume. From then on requests on files and names fail.

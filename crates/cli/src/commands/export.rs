@@ -5,7 +5,7 @@ use crate::mount::volume::{Devices, absolute};
 use crate::storage::DeviceOption;
 use anyhow::{Context, Result, anyhow, bail};
 use segno_device::open_volume;
-use segno_fuse::{Choice, GuestOptions, GuestServer};
+use segno_fuse::{AtDeath, Choice, GuestOptions, GuestServer};
 use segno_virtiofs::{End, Export, Socket, Tag};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -70,7 +70,7 @@ fn refuse_others(s: &Settings) -> Result<()> {
         (s.fuse_only, "blk= is for mounts of this machine"),
         (s.fuse.transport != Choice::Auto, "transport= is for mounts of this machine"),
         (s.fuse.no_sched_idle, "sched_idle= is for mounts of this machine"),
-        (s.fuse.auto_unmount, "auto_unmount is for mounts of this machine"),
+        (s.fuse.at_death != AtDeath::Stay, "auto_unmount and restart=remount are for mounts of this machine"),
         (s.fuse.shutdown, "shutdown is for mounts of this machine: a guest changes nothing of the volume"),
         (s.log.is_some(), "log= is for servers in the background: redirect standard error"),
     ];

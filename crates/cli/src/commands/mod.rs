@@ -33,6 +33,7 @@ commands! {
     extract,
     mount,
     umount,
+    mounts,
     #[cfg(feature = "vhost")]
     export,
     check,

@@ -1,15 +1,21 @@
 //! A server that continues in the background. Instead of forking, the command executes itself again, and the new process
 //! reports on its standard output when the mount responds. Until then its errors go to the user's terminal.
 use super::table;
+use crate::out;
 use anyhow::{Context, Result};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+use segno_fuse::{Severity, SystemLog};
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::AsFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::thread;
 
 /// Written by the server when the mount responds.
 const READY: &[u8] = b"ready\n";
@@ -17,32 +23,70 @@ const READY: &[u8] = b"ready\n";
 /// How a server reports that the mount responds.
 #[derive(Debug)]
 pub enum Readiness {
-    /// No process waits for it.
-    Foreground,
+    /// Whoever started it sees its messages; systemd may wait for it.
+    Foreground(Option<Systemd>),
+    /// The process that started it waits on its standard output, for which this one stands in then, and sees its messages.
+    Kept(File),
     /// The command that started it waits on its standard output.
     Background(Surroundings),
+}
+
+/// systemd, which waits for a service of type notify.
+#[derive(Debug)]
+pub struct Systemd(UnixDatagram);
+
+impl Systemd {
+    /// Connects to it, if it waits.
+    fn open() -> Option<Self> {
+        let path = std::env::var_os("NOTIFY_SOCKET")?;
+        let address = match path.as_bytes() {
+            [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
+            _ => SocketAddr::from_pathname(&path),
+        };
+        let socket = UnixDatagram::unbound().ok()?;
+        socket.connect_addr(&address.ok()?).ok()?;
+        Some(Self(socket))
+    }
+
+    fn ready(&self) {
+        // systemd reports that nothing came.
+        let _unsent = self.0.send(b"READY=1");
+    }
 }
 
 /// Replacements of the terminal, opened before the server drops the right to open files.
 #[derive(Debug)]
 pub struct Surroundings {
     null: File,
-    log: OwnedFd,
+    log: Log,
+}
+
+/// Where messages go.
+#[derive(Debug)]
+enum Log {
+    File(File),
+    System(SystemLog),
+    Nowhere,
 }
 
 impl Readiness {
+    pub fn foreground() -> Self {
+        Self::Foreground(Systemd::open())
+    }
+
+    pub fn kept() -> Result<Self> {
+        Ok(Self::Kept(null()?))
+    }
+
     /// In the background, with errors to this file, else to the system's log, else nowhere.
     pub fn background(log: Option<&Path>) -> Result<Self> {
-        let null =
-            File::options().read(true).write(true).open("/dev/null").context("cannot open /dev/null")?;
+        let null = null()?;
         let log = match log {
-            Some(path) => File::options()
-                .create(true)
-                .append(true)
-                .open(path)
-                .with_context(|| format!("cannot open the log {}", path.display()))?
-                .into(),
-            None => log_of_system().map_or_else(|| null.try_clone().map(OwnedFd::from), Ok)?,
+            Some(path) => {
+                let file = File::options().create(true).append(true).open(path);
+                Log::File(file.with_context(|| format!("cannot open the log {}", path.display()))?)
+            }
+            None => SystemLog::open().map_or(Log::Nowhere, Log::System),
         };
         Ok(Self::Background(Surroundings { null, log }))
     }
@@ -50,12 +94,34 @@ impl Readiness {
     /// Prints notes and reports the mount. In the background, leaves the terminal, the session and the working directory.
     pub fn announce(self, notes: impl Iterator<Item = String>) {
         notes.for_each(|note| eprintln!("segno: {note}"));
-        if let Self::Background(surroundings) = self
-            && let Err(e) = surroundings.detach()
-        {
+        let left = match self {
+            Self::Foreground(systemd) => return systemd.iter().for_each(Systemd::ready),
+            Self::Kept(null) => leave_output(null),
+            Self::Background(surroundings) => surroundings.detach(),
+        };
+        if let Err(e) = left {
             // The mount works all the same.
             eprintln!("segno: the server could not detach from the terminal: {e}");
         }
+    }
+}
+
+fn null() -> Result<File> {
+    File::options().read(true).write(true).open("/dev/null").context("cannot open /dev/null")
+}
+
+/// Tells whoever waits on standard output, and closes that.
+fn leave_output(null: File) -> io::Result<()> {
+    let mut waiting = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    dup2_stdout(null)?;
+    tell(&mut waiting)
+}
+
+fn tell(waiting: &mut File) -> io::Result<()> {
+    match waiting.write_all(READY) {
+        // The command that waited was killed.
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        done => done,
     }
 }
 
@@ -68,35 +134,37 @@ impl Surroundings {
         let mut waiting = File::from(io::stdout().as_fd().try_clone_to_owned()?);
         dup2_stdin(&self.null)?;
         dup2_stdout(&self.null)?;
-        dup2_stderr(&self.log)?;
-        // Whoever waits finds a server without descriptors that it does not need.
-        drop(self);
-        match waiting.write_all(READY) {
-            // The command that waited was killed.
-            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            done => done,
+        match self.log {
+            Log::File(file) => dup2_stderr(file)?,
+            Log::System(log) => pass_on(log)?,
+            Log::Nowhere => dup2_stderr(&self.null)?,
         }
+        out::is_logged();
+        // Whoever waits finds a server without descriptors that it does not need.
+        drop(self.null);
+        tell(&mut waiting)
     }
 }
 
-/// Standard input of logger(1). A separate process: it also forwards the last message of a server that is killed.
-fn log_of_system() -> Option<OwnedFd> {
-    if !Path::new("/dev/log").exists() {
-        return None;
-    }
-    let logger = Command::new("logger")
-        .args(["-t", "segno", "-p", "daemon.err"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn();
-    Some(logger.ok()?.stdin.take()?.into())
+/// Makes standard error lead to the system's log, by a thread: panics and libraries write there, too.
+fn pass_on(log: SystemLog) -> io::Result<()> {
+    let (lines, stderr) = io::pipe()?;
+    thread::Builder::new().name("log".into()).spawn(move || {
+        for line in BufReader::new(lines).lines().map_while(io::Result::ok) {
+            match line.strip_prefix(out::NOTE) {
+                Some(text) => log.line(Severity::Info, text),
+                None => log.line(Severity::Error, line.strip_prefix("segno: ").unwrap_or(&line)),
+            }
+        }
+    })?;
+    Ok(dup2_stderr(stderr)?)
 }
 
-/// Starts the server with these arguments. Returns when it responds at `dir`, or with its exit code.
-pub fn spawn(args: &[OsString], dir: &Path) -> Result<ExitCode> {
-    let mut child = Command::new("/proc/self/exe")
+/// Starts a server, and returns when its mount responds or it has ended.
+pub fn start(server: &mut Command) -> Result<(Child, bool)> {
+    let mut child = server
         .arg0("segno")
-        .args(args)
+        .env_remove("NOTIFY_SOCKET")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
@@ -105,7 +173,13 @@ pub fn spawn(args: &[OsString], dir: &Path) -> Result<ExitCode> {
     if let Some(out) = child.stdout.take() {
         out.take(READY.len() as u64).read_to_end(&mut output).context("waiting for the server")?;
     }
-    if output == READY {
+    Ok((child, output == READY))
+}
+
+/// Starts the server with these arguments. Returns when it responds at `dir`, or with its exit code.
+pub fn spawn(args: &[OsString], dir: &Path) -> Result<ExitCode> {
+    let (mut child, is_ready) = start(Command::new("/proc/self/exe").args(args))?;
+    if is_ready {
         table::probe(dir).with_context(|| format!("the mount at {} does not respond", dir.display()))?;
         segno_fuse::probe_no_open(dir);
         return Ok(ExitCode::SUCCESS);

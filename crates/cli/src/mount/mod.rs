@@ -1,6 +1,7 @@
 //! Mounting: options, the server in the foreground or background, the mount table.
 mod background;
 mod broker;
+pub mod keeper;
 pub mod options;
 pub mod remount;
 mod server;

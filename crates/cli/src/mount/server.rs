@@ -61,6 +61,7 @@ impl Plan {
             claim: device.and_then(BlockDevice::claim),
             read_only: s.engine.read_only,
             acl: s.has_acl(),
+            in_force: s.in_force().to_string(),
             ..s.fuse.clone()
         })
     }

@@ -1,15 +1,20 @@
 //! The volume of a server: opened with the settings of a mount, closed clean.
+use super::keeper;
 use super::options::{Settings, compress};
-use crate::{external_journal, image, store};
-use anyhow::{Context, Result};
+use crate::exit::WithCode;
+use crate::{external_journal, image, out, store};
+use anyhow::{Context, Result, anyhow};
 use parking_lot::Mutex;
 use segno::inspect;
 use segno_device::{BlockDevice, Location, OpenOptions};
 use segno_engine::options::JournalMode;
-use segno_engine::{Background, JournalArea, MountOptions, Volume};
+use segno_engine::{Background, JournalArea, MountOptions, Notice, Observer, Volume};
 use segno_journal::Content;
+use signal_hook::consts::SIGTERM;
+use signal_hook::low_level::raise;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Devices that are open and locked.
 pub struct Devices {
@@ -18,6 +23,8 @@ pub struct Devices {
     engine: MountOptions,
     /// Options about compression.
     compression: Vec<String>,
+    /// Set when the volume of a mount that is kept stops.
+    stopped: Arc<AtomicBool>,
 }
 
 /// A volume in use.
@@ -26,6 +33,7 @@ pub struct Served {
     pub device: Arc<dyn BlockDevice>,
     pub volume: Arc<Volume>,
     pub closing: Arc<Closing>,
+    stopped: Arc<AtomicBool>,
 }
 
 /// The location of an image with an absolute path, or a URL.
@@ -47,24 +55,35 @@ impl Devices {
 
     /// Devices that are open, with the external journal that the settings name.
     pub fn of(device: Arc<dyn BlockDevice>, image: &Path, settings: &Settings) -> Result<Self> {
-        let mut engine = MountOptions { observer: image::observer(), ..settings.engine.clone() };
+        let stopped = Arc::new(AtomicBool::new(false));
+        let observer = if settings.kept { ending(stopped.clone()) } else { image::observer() };
+        let mut engine = MountOptions { observer, ..settings.engine.clone() };
         if let Some(path) = &settings.journal {
             let options = OpenOptions { read_only: settings.engine.read_only, direct: settings.direct };
             engine.journal =
                 JournalMode::External(journal(path, &paths(image, settings), options, &*device)?);
         }
-        Ok(Self { image: image.to_owned(), device, engine, compression: settings.compression.clone() })
+        Ok(Self {
+            image: image.to_owned(),
+            device,
+            engine,
+            compression: settings.compression.clone(),
+            stopped,
+        })
     }
 
     /// Mounts the volume and starts its background threads.
     pub fn mount(self) -> Result<Served> {
-        let Self { image, device, engine, compression } = self;
+        let Self { image, device, engine, compression, stopped } = self;
         let volume = Volume::mount(device.clone(), engine).with_context(|| image::cannot_read(&image))?;
         if let Some(note) = compress::without_effect(&compression, volume.superblock().features) {
             eprintln!("segno: note: {note}");
         }
         let closing = Arc::new(Closing::new(volume.clone())?);
-        Ok(Served { image, device, volume, closing })
+        if volume.has_recovered() {
+            out::event(format_args!("what a crash left on {} was replayed", image.display()));
+        }
+        Ok(Served { image, device, volume, closing, stopped })
     }
 }
 
@@ -99,8 +118,25 @@ impl Served {
             .with_context(|| format!("the last checkpoint of {} failed", self.image.display()));
         // Threads that still refer to the device may outlive this function, so it is not left to the last of them.
         let ended = self.device.close().with_context(|| format!("cannot close {}", self.image.display()));
-        served.and(closed).and(ended)
+        let done = served.and(closed).and(ended);
+        if self.stopped.load(Ordering::Acquire) {
+            let why = done.err().unwrap_or_else(|| anyhow!("the volume on {} stopped", self.image.display()));
+            return Err(WithCode(keeper::STOPPED, why).into());
+        }
+        done
     }
+}
+
+/// Prints notices, and ends the server if the volume stops: whoever keeps the mount makes it again, read-only.
+fn ending(stopped: Arc<AtomicBool>) -> Observer {
+    Observer::new(move |notice| {
+        eprintln!("segno: {notice}");
+        if matches!(notice, Notice::Stopped(_)) {
+            stopped.store(true, Ordering::Release);
+            // Before the mount responds it fails in any case, and the signal ends what is left.
+            let _unsent = raise(SIGTERM);
+        }
+    })
 }
 
 /// Closes a volume once: while the kernel waits in umount(2), else after the mount has ended.

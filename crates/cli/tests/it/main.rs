@@ -37,6 +37,7 @@ mod modes;
 mod names;
 mod preserve;
 mod report;
+mod restart;
 #[cfg(feature = "store")]
 mod s3;
 mod salvage;

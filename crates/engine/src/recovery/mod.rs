@@ -86,14 +86,15 @@ impl Recovery<'_> {
         plan(chain, |ino| Ok(self.files.nodes.exists(ino)? && !self.files.nodes.since.is_orphan(ino)))
     }
 
-    /// Brings the volume of a writable mount from the state found to the last durable state.
-    pub fn run(&self) -> Result<()> {
+    /// Brings the volume of a writable mount from the state found to the last durable state. Returns whether that was another one.
+    pub fn run(&self) -> Result<bool> {
         let chain = self.read_chain()?;
         let found = self.commit.find_journal(chain.iter().any(|link| link.fsync))?;
         if let Found::Usable(replay) = &found
             && !replay.accepted().is_empty()
         {
-            return self.recover_journal(found);
+            self.recover_journal(found)?;
+            return Ok(true);
         }
         let targets = self.targets(&chain)?;
         if self.base.opts.norecovery && !targets.is_empty() {
@@ -109,7 +110,8 @@ impl Recovery<'_> {
         self.commit.start_journal(found)?;
         self.commit.checkpoint(CheckpointReason::Recovery)?;
         self.commit.guard_journal()?;
-        self.names.free_orphans()
+        self.names.free_orphans()?;
+        Ok(!targets.is_empty())
     }
 
     /// Recovers from the journal, whose records include everything that the chain would have.

@@ -20,6 +20,7 @@ use crate::names::Names;
 use crate::nodes::Nodes;
 use crate::space::Space;
 use crate::stat::Stats;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::types::StatFs;
 use crate::writeback::Writeback;
 pub use background::Background;
@@ -41,6 +42,8 @@ pub struct Volume {
     pub(crate) commit: Arc<Commit>,
     pub(crate) gc: Arc<Gc>,
     admission: Admission,
+    /// Mounting replayed what a crash left.
+    recovered: AtomicBool,
 }
 
 impl Volume {
@@ -48,6 +51,12 @@ impl Volume {
     #[must_use]
     pub fn root(&self) -> Ino {
         Ino::ROOT
+    }
+
+    /// Whether mounting it for writing replayed what a crash had left.
+    #[must_use]
+    pub fn has_recovered(&self) -> bool {
+        self.recovered.load(Ordering::Relaxed)
     }
 
     /// The superblock as mounted.

@@ -17,6 +17,7 @@ use crate::options::{AllocMode, Discard, JournalMode, MountOptions};
 use crate::recovery::Recovery;
 use crate::room::Room;
 use crate::space::{Loaded, Space};
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::transaction::Transactions;
 use crate::writeback::{Contexts, Reclaim, Writeback};
 use segno_device::{BlockDevice, Operation, ReadError};
@@ -44,7 +45,8 @@ impl Volume {
             (false, true) => return Err(Error::ReadOnly),
             (false, false) => {
                 let volume = Self::load(dev, opts, clock)?;
-                volume.recovery().run()?;
+                let recovered = volume.recovery().run()?;
+                volume.recovered.store(recovered, Ordering::Relaxed);
                 volume
             }
         };
@@ -142,7 +144,8 @@ impl Volume {
         let reclaim: Weak<dyn Reclaim> = Arc::downgrade(&gc) as _;
         writeback.set_reclaim(reclaim);
         let admission = Admission::new(writeback.clone(), commit.clone());
-        Ok(Self { writeback, admission, names, commit, gc, base, nodes, files, space })
+        let recovered = AtomicBool::new(false);
+        Ok(Self { writeback, admission, names, commit, gc, base, nodes, files, space, recovered })
     }
 }
 

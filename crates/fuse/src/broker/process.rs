@@ -6,6 +6,8 @@ use crate::block::{self, MountType};
 use crate::callers;
 use crate::mount::{self, Mounted, Request, receive};
 use crate::mount_id::MountId;
+use crate::options::AtDeath;
+use crate::system_log::{Severity, SystemLog};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::setsid;
@@ -47,10 +49,7 @@ pub fn run(args: &[OsString]) -> io::Result<()> {
     thread::Builder::new().name("callers".into()).spawn(|| callers::answer(&io::stdout()))?;
     let mut process = Process { spec, made: None, was_requested: false };
     process.serve(io::stdin().as_fd());
-    if process.spec.auto_unmount {
-        process.unmount(false)?;
-    }
-    Ok(())
+    process.end()
 }
 
 impl Process {
@@ -96,6 +95,29 @@ impl Process {
             }
             Err(e) => reply(server, &Answer::of_failure(&e), None),
         }
+    }
+
+    /// After the server was killed: a mount that was ended by it is gone already.
+    fn end(&mut self) -> io::Result<()> {
+        let at_death = self.spec.at_death;
+        if self.made.is_none() || at_death == AtDeath::Stay {
+            return Ok(());
+        }
+        let ended = self.unmount(false);
+        if at_death == AtDeath::Unmount
+            && let Ok(log) = SystemLog::open()
+        {
+            let (source, dir) = (&self.spec.source, self.spec.dir.display());
+            let done = match &ended {
+                Ok(()) => format!("{dir} is unmounted"),
+                Err(e) => e.to_string(),
+            };
+            let line = format!(
+                "the server of {source} was killed, by a user or for lack of memory; {done}. `segno mount {source} {dir}` mounts again and recovers"
+            );
+            log.line(Severity::Error, &line);
+        }
+        ended
     }
 
     fn tune(&self, writeback: bool, volume_bytes: u64) {
@@ -160,7 +182,7 @@ mod tests {
             dir: dir.to_owned(),
             source: "test".into(),
             backing: Backing::Nothing("a test".into()),
-            auto_unmount: false,
+            at_death: AtDeath::Stay,
             options: Vec::new(),
         };
         let mut process = Process { spec, made: None, was_requested: false };

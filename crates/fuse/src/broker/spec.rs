@@ -1,11 +1,12 @@
 //! Description of the mount that a broker makes, as arguments of the process.
 use crate::block::Backing;
-use crate::options::{FuseOptions, options};
+use crate::options::{AtDeath, FuseOptions, options};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-const AUTO_UNMOUNT: &str = "auto_unmount";
-const STAY: &str = "stay";
+/// Words for what becomes of the mount when the server was killed.
+const ENDS: [(AtDeath, &str); 3] =
+    [(AtDeath::Stay, "stay"), (AtDeath::Unmount, "auto_unmount"), (AtDeath::MakeRoom, "make_room")];
 
 /// A mount to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,8 +14,7 @@ pub(super) struct Spec {
     pub(super) dir: PathBuf,
     pub(super) source: String,
     pub(super) backing: Backing,
-    /// Unmount when the server was killed.
-    pub(super) auto_unmount: bool,
+    pub(super) at_death: AtDeath,
     pub(super) options: Vec<String>,
 }
 
@@ -24,7 +24,7 @@ impl Spec {
             dir: dir.to_owned(),
             source: opts.source.clone(),
             backing: opts.backing.where_useful(),
-            auto_unmount: opts.auto_unmount,
+            at_death: opts.at_death,
             options: options(opts),
         }
     }
@@ -35,7 +35,7 @@ impl Spec {
             Backing::Device(device) => ("device", device.into()),
             Backing::Image(image) => ("image", image.into()),
         };
-        let end = if self.auto_unmount { AUTO_UNMOUNT } else { STAY };
+        let end = ENDS.iter().find(|(end, _)| *end == self.at_death).map_or("", |(_, word)| word);
         let first = [self.dir.clone().into(), OsString::from(&self.source), kind.into(), value, end.into()];
         first.into_iter().chain(self.options.iter().map(OsString::from)).collect()
     }
@@ -50,13 +50,10 @@ impl Spec {
             "image" => Backing::Image(value.into()),
             _ => return None,
         };
-        let auto_unmount = match end.to_str()? {
-            AUTO_UNMOUNT => true,
-            STAY => false,
-            _ => return None,
-        };
+        let end = end.to_str()?;
+        let at_death = ENDS.iter().find(|(_, word)| *word == end)?.0;
         let options = options.iter().map(|o| text(o)).collect::<Option<_>>()?;
-        Some(Self { dir: dir.into(), source: text(source)?, backing, auto_unmount, options })
+        Some(Self { dir: dir.into(), source: text(source)?, backing, at_death, options })
     }
 }
 
@@ -68,14 +65,14 @@ mod tests {
     #[test]
     fn an_order_is_the_same_after_it_was_passed() {
         let not_utf8: PathBuf = OsString::from_vec(b"/dev/\xff".to_vec()).into();
-        for (backing, auto_unmount) in [
-            (Backing::Nothing("only root mounts block devices".into()), true),
-            (Backing::Device(not_utf8.clone()), false),
-            (Backing::Image("/a b,c".into()), true),
+        for (backing, at_death) in [
+            (Backing::Nothing("only root mounts block devices".into()), AtDeath::Unmount),
+            (Backing::Device(not_utf8.clone()), AtDeath::Stay),
+            (Backing::Image("/a b,c".into()), AtDeath::MakeRoom),
         ] {
             let (source, options) =
                 ("s3://a,b".to_owned(), vec!["ro".to_owned(), "subtype=segno".to_owned()]);
-            let spec = Spec { dir: not_utf8.clone(), source, backing, auto_unmount, options };
+            let spec = Spec { dir: not_utf8.clone(), source, backing, at_death, options };
             assert_eq!(Spec::parse(&spec.to_args()), Some(spec));
         }
         let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();

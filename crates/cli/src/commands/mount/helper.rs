@@ -67,11 +67,12 @@ pub fn run(args: &[OsString]) -> Outcome {
     let (image, dir) = (helper.source, helper.dir);
     let args = Args {
         options,
-        image,
-        dir,
+        image: Some(image),
+        dir: Some(dir),
         foreground: helper.foreground,
         verbose: helper.verbose,
         detach: false,
+        kept: false,
         takeover: false,
         devices: DeviceOption::default(),
     };

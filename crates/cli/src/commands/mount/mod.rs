@@ -1,10 +1,13 @@
 //! `segno mount`: starts a server and returns when the mount responds.
 pub mod helper;
 
+use super::mounts;
 use crate::confine::ConfineOption;
 use crate::exit::Outcome;
+use crate::mount::keeper::Keeper;
 use crate::mount::options::{Settings, help};
 use crate::mount::{Plan, Readiness, run as serve, spawn};
+use crate::out;
 use crate::storage::DeviceOption;
 use anyhow::Result;
 use std::ffi::OsString;
@@ -31,24 +34,39 @@ pub struct Args {
     /// Report on standard output when the mount responds, then detach from the terminal
     #[arg(long, hide = true)]
     pub detach: bool,
+    /// Another process starts this one again
+    #[arg(long, hide = true)]
+    pub kept: bool,
     #[command(flatten)]
     pub devices: DeviceOption,
-    /// Image file, block device, s3://BUCKET/PREFIX or file:///DIR
-    pub image: PathBuf,
+    /// Image file, block device, s3://BUCKET/PREFIX or file:///DIR; without any, mounts are listed as by `segno mounts`
+    #[arg(requires = "dir")]
+    pub image: Option<PathBuf>,
     /// Directory to mount at
-    pub dir: PathBuf,
+    pub dir: Option<PathBuf>,
 }
 
 pub fn run(args: &Args) -> Outcome {
+    let (Some(image), Some(dir)) = (&args.image, &args.dir) else {
+        return mounts::run(&mounts::Args::default());
+    };
     let root = rustix::process::geteuid().is_root();
     let mut settings = Settings::parse(&args.options, root)?;
     settings.store.takeover |= args.takeover;
     settings.devices.extend_from_slice(&args.devices.further);
-    let image = settings.part.and(&args.devices.part).of(&args.image)?;
-    let plan = Plan::new(&image, &args.dir, settings)?;
+    let image = settings.part.and(&args.devices.part).of(image)?;
+    settings.kept = args.kept;
+    let plan = Plan::new(&image, dir, settings)?;
     if args.foreground || args.detach {
         let log = plan.settings.log.as_deref();
-        let readiness = if args.detach { Readiness::background(log)? } else { Readiness::Foreground };
+        let readiness = match (args.detach, args.kept) {
+            (true, _) => Readiness::background(log)?,
+            (false, true) => Readiness::kept()?,
+            (false, false) => Readiness::foreground(),
+        };
+        if plan.settings.restart && !args.kept {
+            return keeper(&plan, args).run(readiness, args.verbose);
+        }
         let verbose = ConfineOption { verbose: args.verbose };
         serve(&plan, &verbose, |started, note| {
             let mut notes = Vec::new();
@@ -61,6 +79,9 @@ pub fn run(args: &Args) -> Outcome {
                 notes.extend(note);
             }
             readiness.announce(notes.into_iter());
+            let mode = if plan.settings.engine.read_only { "read-only" } else { "read-write" };
+            let (image, dir) = (plan.image.display(), plan.dir.display());
+            out::event(format_args!("{image} is mounted at {dir}, {mode}, {}", started.transport));
         })?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -78,6 +99,14 @@ fn warn_if_not_empty(plan: &Plan) -> Result<()> {
 
 fn server_args(plan: &Plan, original: &Args) -> Vec<OsString> {
     let mut args: Vec<OsString> = vec!["mount".into(), "--detach".into()];
+    args.extend(options(original));
+    args.extend(["--".into(), plan.image.clone().into(), plan.dir.clone().into()]);
+    args
+}
+
+/// The options of a server, but for how it reports.
+fn options(original: &Args) -> Vec<OsString> {
+    let mut args: Vec<OsString> = Vec::new();
     if original.verbose {
         args.push("--verbose".into());
     }
@@ -90,6 +119,14 @@ fn server_args(plan: &Plan, original: &Args) -> Vec<OsString> {
     for device in &original.devices.further {
         args.extend(["--device".into(), device.into()]);
     }
-    args.extend(["--".into(), plan.image.clone().into(), plan.dir.clone().into()]);
     args
+}
+
+fn keeper(plan: &Plan, original: &Args) -> Keeper {
+    Keeper {
+        image: plan.image.clone(),
+        dir: plan.dir.clone(),
+        server: options(original),
+        foreground: original.foreground,
+    }
 }

@@ -18,10 +18,13 @@ mod table;
 use crate::storage::PartOption;
 use crate::store;
 use anyhow::{Result, anyhow, bail, ensure};
+use row::MountOption;
 use rustix::mount::MountFlags;
 use segno_engine::MountOptions;
 use segno_engine::options::{AllocMode, JournalMode};
-use segno_fuse::{FuseOptions, Ownership};
+use segno_fuse::{AtDeath, FuseOptions, Ownership};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -35,6 +38,10 @@ pub struct Settings {
     pub fuse: FuseOptions,
     /// Never mount as `fuseblk`.
     pub fuse_only: bool,
+    /// Mount again if the server is killed.
+    pub restart: bool,
+    /// Another process does that for this one.
+    pub kept: bool,
     /// Bypasses the host's page cache.
     pub direct: bool,
     /// Receives the messages of a detached server.
@@ -51,6 +58,8 @@ pub struct Settings {
     pub ignored: Vec<Noted>,
     /// Words about compression, for volumes that have none.
     pub compression: Vec<String>,
+    /// Words that were given, by the name of their option.
+    given: BTreeMap<&'static str, String>,
 }
 
 /// A word without effect, and why it has none.
@@ -95,11 +104,33 @@ impl Settings {
                 "compress_extension={both} and nocompress_extension={both} exclude each other: leave one out"
             );
         }
+        if settings.restart {
+            ensure!(
+                !root || settings.fuse_only || settings.engine.read_only,
+                "restart=remount needs blk=off: the kernel keeps a mount of type fuseblk until no file of it is open"
+            );
+            settings.fuse.at_death = AtDeath::MakeRoom;
+        }
         ensure!(
             !settings.store.writeback || settings.store.cache.is_some(),
             "writeback needs cache=/DIR, a directory on local disk"
         );
         Ok(settings)
+    }
+
+    /// All options with what is in force, as one object: what was given, or else the default.
+    pub fn in_force(&self) -> Value {
+        let value = |option: &MountOption| match self.given.get(option.name) {
+            None => option.default.to_owned(),
+            Some(word) => match word.split_once('=') {
+                Some((_, value)) => value.to_owned(),
+                None => if word == option.name { "on" } else { "off" }.to_owned(),
+            },
+        };
+        let entry = |option: &'static MountOption| {
+            (option.name.to_owned(), json!({ "value": value(option), "given": self.given.get(option.name) }))
+        };
+        Value::Object(table::all().map(entry).collect())
     }
 
     fn apply(&mut self, word: &str) -> Result<()> {
@@ -119,8 +150,12 @@ impl Settings {
         if compress::is_option(name) {
             self.compression.push(word.to_owned());
         }
-        match table::all().find_map(|option| option.apply(self, name, value)) {
-            Some(result) => result.map_err(|why| anyhow!("mount option {word}: {why}")),
+        match table::all().find_map(|option| Some((option, option.apply(self, name, value)?))) {
+            Some((option, result)) => {
+                result.map_err(|why| anyhow!("mount option {word}: {why}"))?;
+                self.given.insert(option.name, resolved.to_owned());
+                Ok(())
+            }
             None => match suggest::closest(name) {
                 Some(option) => bail!("unknown mount option {word}; did you mean {option}?"),
                 None => bail!("unknown mount option {word}"),

@@ -6,7 +6,7 @@ use crate::size;
 use rustix::mount::MountFlags;
 use segno_clean::policy;
 use segno_engine::options::{AllocMode, CheckpointMode, CompressMode, Discard, FsyncLookup, FsyncMode};
-use segno_fuse::Choice;
+use segno_fuse::{AtDeath, Choice};
 use std::path::{self, PathBuf};
 
 /// Options that belong together in help texts.
@@ -294,7 +294,17 @@ const OWN: &[MountOption] = &[
         umask(v).map(|m| s.fuse.ownership.dmask = Some(m))
     }),
     pair("allow_other", "off; root: on", "let all users enter", |s| &mut s.fuse.allow_other),
-    switch("auto_unmount", "unmount if the server is killed", |s| s.fuse.auto_unmount = true),
+    switch(
+        "auto_unmount",
+        "unmount if the server is killed; the system's log names volume and next step",
+        |s| s.fuse.at_death = AtDeath::Unmount,
+    ),
+    words(
+        "restart",
+        "remount: mount again if the server is killed, read-only if the volume stopped; files that were open fail with ENOTCONN. \
+         Root's needs blk=off",
+        &[("never", |s| s.restart = false), ("remount", |s| s.restart = true)],
+    ),
     switch("shutdown", "for crash tests: permit FS_IOC_SHUTDOWN and `segno ctl DIR shutdown=`", |s| {
         s.fuse.shutdown = true
     }),
