@@ -5,7 +5,7 @@
 # make setup  installs the programs that both call
 # make install [DESTDIR=] [PREFIX=/usr/local] [SBINDIR=/usr/sbin]: programs, links, manual pages, completions, C library
 # make deb    Debian packages segnofs, segno-lab, libsegno0 and libsegno-dev, in target/debian
-# make static one file that needs no library, target/static/segno
+# make static one file that needs no library: target/static/segno with musl, else segno-lite, without object stores
 # make wheel  the Python package segnofs, in target/wheels
 
 .PHONY: all deb demo fmt install library manual models setup static test wheel
@@ -31,9 +31,7 @@ test: setup
 	cargo fmt --all --check -- $(COMMANDS)
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo test --workspace
-	cargo clippy -p segno-cli -p segno-bench --features segno-cli/store,segno-bench/store --all-targets -- -D warnings
 	cargo clippy -p segno-cli --no-default-features --all-targets -- -D warnings
-	GUIDE_PAGE=object-store cargo test -p segno-cli -p segno-bench --features segno-cli/store,segno-bench/store --lib --test it -- store guide object
 	cargo test -p segno-engine --features loom --lib models
 	cargo test -p segno-sim --features shuttle --lib schedule
 	scripts/examples

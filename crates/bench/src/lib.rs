@@ -21,7 +21,6 @@ pub mod gc;
 pub mod journal;
 pub mod machine;
 pub mod mounts;
-#[cfg(feature = "store")]
 pub mod object;
 pub mod options;
 pub mod page;
@@ -62,7 +61,6 @@ enum Experiment {
     /// The metadata journal compared with plain checkpoints
     Journal(journal::Args),
     /// A volume on an object store in memory with latency and failures, compared with the store itself
-    #[cfg(feature = "store")]
     Object(object::Args),
     /// A workload from a description
     Run(run::Args),
@@ -79,7 +77,6 @@ impl Experiment {
             Self::Gc(args) => (gc::run(args)?, gc::ROWS, &args.common),
             Self::Peers(args) => (peers::run(args)?, peers::ROWS, &args.common),
             Self::Journal(args) => (journal::run(args)?, journal::ROWS, &args.common),
-            #[cfg(feature = "store")]
             Self::Object(args) => (object::run(args)?, object::ROWS, &args.common),
             Self::Run(args) => (run::run(args)?, run::ROWS, &args.common),
             Self::Writeback(args) => (writeback::run(args)?, writeback::ROWS, &args.common),

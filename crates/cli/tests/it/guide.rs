@@ -4,8 +4,8 @@
 //! `$ ` is a command for bash, continued by lines that begin with `> `; the lines below it are its output, standard error
 //! included. `…` stands for any text of a line, and on a line of its own for any lines. A command has to succeed: one that
 //! should fail ends with `|| echo "exit code $?"`. Pages start in an empty directory and share nothing. A line of a block
-//! marked `fstab` has options that `segno mount` accepts. A page with `file://` needs the feature `store`. `UPDATE_DOCS=1` writes
-//! the output that was found.
+//! marked `fstab` has options that `segno mount` accepts. A page with `file://` needs the feature `store`, which is on by default.
+//! `UPDATE_DOCS=1` writes the output that was found.
 use super::refusal;
 use std::fs;
 use std::os::unix::fs::symlink;
