@@ -5,11 +5,11 @@ use crate::out::stdout;
 use crate::progress::Progress;
 use crate::size;
 use crate::storage::DeviceOption;
-use crate::store::{self, Settings, is_url};
+use crate::store::{self, Settings, ZONE_SEGMENTS_MAX, is_url};
 use anyhow::{Context, Result, bail, ensure};
 use segno::inspect;
 use segno_device::{BlockDevice, ZoneKind};
-use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, Features};
+use segno_format::{BLOCK_SIZE, Block, Features};
 use segno_host::copy_mode;
 use segno_mkfs::MkfsOptions;
 use segno_store::{Cause, StoreDevice};
@@ -256,17 +256,20 @@ fn import(url: &Path, image: &Path, devices: &DeviceOption, force: bool, setting
         image.display(),
         url.display()
     );
-    let mkfs = MkfsOptions { zoned: true, ..MkfsOptions::default() };
+    let foreign = || {
+        format!(
+            "{} has other zones than a volume on an object store; only what `segno store export` made can be imported",
+            image.display()
+        )
+    };
+    let segs_per_sec = superblock.geo.segs_per_sec;
+    ensure!((1..=ZONE_SEGMENTS_MAX).contains(&segs_per_sec), foreign());
+    let mkfs = MkfsOptions { zoned: true, segs_per_sec, ..MkfsOptions::default() };
     let bytes = source.block_count() * BLOCK_SIZE as u64;
     let target = store::create(url, bytes, &mkfs, force, settings)?;
     let zones = target.zones()?;
     let first = zones.iter().find(|z| z.kind == ZoneKind::Sequential).map_or(0, |z| z.start);
-    let same = superblock.geo.segs_per_sec * BLOCKS_PER_SEG == zones.first().map_or(0, |z| z.blocks as u32);
-    ensure!(
-        same && first == u64::from(superblock.geo.main_blkaddr),
-        "{} has other zones than a volume on an object store; only what `segno store export` made can be imported",
-        image.display()
-    );
+    ensure!(first == u64::from(superblock.geo.main_blkaddr), foreign());
     let mut progress = Progress::default();
     for zone in zones {
         let end = zone.start + zone.blocks;

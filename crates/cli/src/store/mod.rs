@@ -6,7 +6,14 @@ pub use present::{create, left_by, local, open};
 #[cfg(feature = "store")]
 pub use present::{device, drain, fenced, has_writer, with_left};
 
+use segno_format::BLOCK_SIZE;
+use segno_mkfs::{MkfsOptions, plan};
 use std::path::{Path, PathBuf};
+
+/// Segments of the largest zone: 32 MiB. An object is in one zone, so a sequential write to small ones costs more requests.
+pub const ZONE_SEGMENTS_MAX: u32 = 16;
+/// Share of a volume that files shall have, in percent.
+const FILES_PERCENT: u64 = 80;
 
 /// Files and directories of this machine that the client of a store uses.
 #[derive(Debug, Default)]
@@ -48,6 +55,18 @@ impl Default for Settings {
             with_left: false,
         }
     }
+}
+
+/// Segments of a zone of a new volume: as many as leave 80 % of its bytes for files, or else one. The reserve for cleaning is
+/// counted in zones.
+pub fn zone_segments(bytes: u64, mkfs: &MkfsOptions) -> u32 {
+    let blocks = bytes / BLOCK_SIZE as u64;
+    let leaves_enough = |segs_per_sec: u32| {
+        plan(&[blocks], &MkfsOptions { segs_per_sec, secs_per_zone: 1, ..mkfs.clone() })
+            .is_ok_and(|layout| layout.reserve.user_block_count * 100 >= blocks * FILES_PERCENT)
+    };
+    let mut sizes = std::iter::successors(Some(ZONE_SEGMENTS_MAX), |n| (*n > 1).then_some(n / 2));
+    sizes.find(|n| leaves_enough(*n)).unwrap_or(1)
 }
 
 /// Whether an image is on an object store.

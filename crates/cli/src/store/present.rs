@@ -9,9 +9,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Segments of a zone: 32 MiB.
-const ZONE_SEGMENTS: u32 = 16;
-
 /// Opens the volume at a URL; `None` if the first path is none.
 pub fn open(
     paths: &[PathBuf],
@@ -74,7 +71,7 @@ fn report(notice: &Notice) {
     eprintln!("segno: {notice}");
 }
 
-/// Makes an empty device, with as many conventional zones as the volume's metadata needs.
+/// Makes an empty device whose zones are sections, with as many conventional ones as the volume's metadata needs.
 pub fn create(
     url: &Path,
     bytes: u64,
@@ -82,11 +79,10 @@ pub fn create(
     force: bool,
     settings: &Settings,
 ) -> Result<Arc<dyn BlockDevice>> {
-    let zone_blocks = ZONE_SEGMENTS * BLOCKS_PER_SEG;
+    let zone_blocks = mkfs.segs_per_sec * BLOCKS_PER_SEG;
     let zones = bytes / BLOCK_SIZE as u64 / u64::from(zone_blocks);
     let blocks = zones * u64::from(zone_blocks);
-    let layout =
-        plan(&[blocks], &MkfsOptions { segs_per_sec: ZONE_SEGMENTS, secs_per_zone: 1, ..mkfs.clone() })?;
+    let layout = plan(&[blocks], &MkfsOptions { secs_per_zone: 1, ..mkfs.clone() })?;
     let geometry = Geometry {
         zone_blocks: u16::try_from(zone_blocks)?,
         zones: u32::try_from(zones)?,

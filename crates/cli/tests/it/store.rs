@@ -1,8 +1,12 @@
 //! Volumes in a directory store.
 use super::{can_mount, json, output, refusal};
-use std::fs::write;
+use std::fs::{OpenOptions, create_dir, write};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
+
+const MIB: u64 = 1 << 20;
 
 #[test]
 fn a_directory_holds_a_volume() {
@@ -142,4 +146,85 @@ fn an_unmount_reports_that_another_writer_took_the_volume() {
     assert!(!said.contains("segno check"), "{said}");
     let (code, said) = refusal(&["umount", &path("second")]);
     assert_eq!((code, said.as_str()), (0, ""));
+}
+
+/// Size, zone, and how much of the size files have at least, in percent. Below 768 MiB even zones of one segment leave less than 80.
+const ROOM: [(&str, u64, u64); 11] = [
+    ("128M", 2, 45),
+    ("256M", 2, 65),
+    ("512M", 2, 75),
+    ("768M", 2, 80),
+    ("1G", 2, 84),
+    ("2G", 4, 80),
+    ("4G", 8, 80),
+    ("8G", 16, 80),
+    ("16G", 32, 80),
+    ("64G", 32, 90),
+    ("1T", 32, 95),
+];
+
+#[test]
+fn most_of_a_volume_of_any_size_is_for_files() {
+    let dir = tempfile::tempdir().unwrap();
+    for (size, zone, percent) in ROOM {
+        let url = format!("file://{}/{size}", dir.path().display());
+        let made = super::segno(&["mkfs", "--json", "--size", size, &url]);
+        assert_eq!(String::from_utf8_lossy(&made.stderr), "", "{size}: no warning of a small reserve");
+        let made: serde_json::Value = serde_json::from_slice(&made.stdout).unwrap();
+        let info = json(&["store", "info", "--json", &url]);
+        assert_eq!(info["zone_bytes"], zone * MIB, "{size}");
+        let (usable, all) = (made["usable_bytes"].as_u64().unwrap(), info["bytes"].as_u64().unwrap());
+        assert!(usable * 100 >= all * percent, "{size}: {usable} of {all}");
+    }
+    let said = output(&["mkfs", "--size", "1G", &format!("file://{}/text", dir.path().display())]);
+    assert!(said.ends_with(" of 511 segments, 868.0 MiB for files\n"), "{said}");
+    let small = format!("file://{}/small", dir.path().display());
+    let (code, said) = refusal(&["mkfs", "--size", "16M", &small]);
+    assert!(code != 0 && said.contains("16.0 MiB is too small"), "{said}");
+}
+
+/// The kernel reports the bytes that mkfs printed, a file takes them, and a full volume is overwritten.
+#[test]
+fn a_small_volume_takes_what_mkfs_printed() {
+    if !can_mount() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (mnt, url) = (dir.path().join("mnt"), format!("file://{}/volume", dir.path().display()));
+    create_dir(&mnt).unwrap();
+    let usable = json(&["mkfs", "--json", "--size", "256M", &url])["usable_bytes"].as_u64().unwrap();
+    output(&["mount", &url, mnt.to_str().unwrap()]);
+    let stat = rustix::fs::statvfs(&mnt).unwrap();
+    let available = stat.f_bavail * stat.f_frsize;
+    assert!(available <= usable && available + MIB >= usable, "{available} of {usable}");
+    let mut file = OpenOptions::new().write(true).create_new(true).open(mnt.join("all")).unwrap();
+    let piece = [7; 1 << 16];
+    let taken = fill(&mut file, &piece);
+    file.sync_all().unwrap();
+    assert!(taken + 2 * MIB >= usable, "{taken} of {usable}");
+    // Every sixteenth piece and back again: cleaning works with the reserve alone.
+    let pieces = taken / piece.len() as u64;
+    for round in 0..4 {
+        for n in (round..pieces).step_by(16) {
+            file.write_all_at(&[round as u8; 4096], n * piece.len() as u64).unwrap();
+        }
+        file.sync_all().unwrap();
+    }
+    drop(file);
+    output(&["umount", mnt.to_str().unwrap()]);
+    assert!(output(&["check", &url]).ends_with("clean\n"));
+}
+
+/// Bytes that a file takes.
+fn fill(file: &mut std::fs::File, piece: &[u8]) -> u64 {
+    let mut taken = 0;
+    loop {
+        match file.write(piece) {
+            Ok(n) => taken += n as u64,
+            Err(e) => {
+                assert_eq!(e.kind(), ErrorKind::StorageFull);
+                return taken;
+            }
+        }
+    }
 }

@@ -125,7 +125,10 @@ fn members(args: &Args, options: &MkfsOptions) -> Result<Vec<Member>> {
         let bytes = args.size.context("a volume on an object store needs --size, for example --size 1T")?;
         let settings =
             store::Settings { unfenced: args.unfenced, insecure: args.insecure, ..Default::default() };
-        let device = store::create(&args.image, bytes, options, args.force, &settings)?;
+        let options = MkfsOptions { segs_per_sec: store::zone_segments(bytes, options), ..options.clone() };
+        let blocks = bytes / BLOCK_SIZE as u64;
+        plan(&[blocks], &options).map_err(|e| room::explain(e, &options, blocks))?;
+        let device = store::create(&args.image, bytes, &options, args.force, &settings)?;
         return Ok(vec![Member { device, path: String::new(), zeroed: true }]);
     }
     let image = args.part.of(&args.image)?;
@@ -220,8 +223,14 @@ fn report_json(args: &Args, report: &Report, journal: Option<u64>) -> serde_json
         "checkpoint_ver": report.checkpoint_ver,
         "segment_count": geo.segment_count,
         "segment_count_main": geo.segment_count_main,
+        "usable_bytes": usable_bytes(&report.layout),
         "journal_bytes": journal,
     })
+}
+
+/// What files and their metadata can take; the rest is metadata of the volume, and the reserve for cleaning.
+fn usable_bytes(layout: &Layout) -> u64 {
+    layout.reserve.user_block_count * BLOCK_SIZE as u64
 }
 
 fn extent(layout: &Layout) -> Extent {
@@ -244,14 +253,13 @@ fn warn_if_unguarded(args: &Args, layout: &Layout) {
 }
 
 fn print(args: &Args, report: &Report, journal: Option<u64>) -> Result<()> {
-    let geo = &report.layout.geo;
     writeln!(
         stdout(),
-        "{}: F2FS volume {} of {} segments, {} of them for files",
+        "{}: F2FS volume {} of {} segments, {} for files",
         args.image.display(),
         uuid_text(&report.uuid),
-        geo.segment_count,
-        geo.segment_count_main
+        report.layout.geo.segment_count,
+        size::human(usable_bytes(&report.layout))
     )?;
     if let Some(bytes) = journal {
         writeln!(stdout(), "a journal of {} follows it: mount with -o journal=auto", size::human(bytes))?;
