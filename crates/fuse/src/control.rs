@@ -8,10 +8,11 @@ use crate::wire::InHeader;
 use segno_engine::options::FsyncLookup;
 use segno_engine::{Error, Extent, GcMode, Result, Shutdown};
 use segno_format::Ino;
+use segno_format::superblock::uuid_text;
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
-/// Counters of the mount as JSON, and the slowest requests of the last minute (`slowest`); any inode has them.
+/// Counters of the mount as JSON, the slowest requests of the last minute (`slowest`) and the volume's UUID (`volume`); any inode has them.
 pub const STATS_XATTR: &str = "system.segno.stats";
 /// Extents of a file, one a line: file block, address, length, kind.
 pub const EXTENTS_XATTR: &str = "system.segno.extents";
@@ -175,7 +176,7 @@ fn set_gc(Server { volume, .. }: &Server, value: &str) -> Result<()> {
 }
 
 fn stats(server: &Server) -> String {
-    let mut out = String::from("{");
+    let mut out = format!("{{\"volume\":\"{}\",", uuid_text(&server.volume.superblock().raw.uuid));
     let counters = server.volume.report().into_iter().map(|(name, value)| (name.to_owned(), value));
     let requests = server.requests().map(|(op, count)| (format!("fuse_{op:?}").to_lowercase(), count));
     // Writing to a string does not fail.

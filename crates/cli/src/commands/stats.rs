@@ -124,8 +124,8 @@ mod tests {
             counters::sample(&[("user_bytes", 12288), ("free_sections", 7), ("node_blocks", 3), ("odd", 5)]);
         let later = at + Duration::from_secs(2);
         let slow = Slow { op: "fsync".into(), ino: 9, ns: 5_000_000, age_ms: 1000 };
-        let first = Moment { at, readings: first, slowest: Vec::new() };
-        (first, Moment { at: later, readings: second, slowest: vec![slow] })
+        let first = Moment { at, volume: None, readings: first, slowest: Vec::new() };
+        (first, Moment { at: later, volume: None, readings: second, slowest: vec![slow] })
     }
 
     #[test]

@@ -4,12 +4,8 @@ mod moment;
 pub mod slow;
 mod table;
 
-use crate::image;
-use anyhow::{Context, Result};
 pub use moment::Moment;
-use segno_fuse::STATS_XATTR;
 pub use slow::Slow;
-use std::path::Path;
 pub use table::GROUPS;
 
 /// Counters that belong together.
@@ -99,19 +95,6 @@ impl Counter {
             None => (self.name == name).then_some(""),
         }
     }
-}
-
-/// The counters of the mount that has this file, in the server's order, and its slowest requests.
-pub fn read(path: &Path) -> Result<(Vec<Reading>, Vec<Slow>)> {
-    let failed = || format!("cannot read the counters of {}", path.display());
-    parse(&image::answer(path, STATS_XATTR).map_err(|e| image::unanswered(e, path, failed))?)
-}
-
-fn parse(text: &[u8]) -> Result<(Vec<Reading>, Vec<Slow>)> {
-    let counters: serde_json::Map<String, serde_json::Value> =
-        serde_json::from_slice(text).context("the server's response is malformed")?;
-    let readings = counters.iter().filter_map(|(name, value)| Some(Reading::new(name, value.as_u64()?)));
-    Ok((readings.collect(), slow::parse(counters.get(slow::NAME))))
 }
 
 /// The value of a counter; 0 if the server does not have it.

@@ -1,12 +1,17 @@
 //! The counters at one moment.
-use super::{Kind, Reading, Slow, read, value};
-use anyhow::Result;
+use super::{Kind, Reading, Slow, slow, value};
+use crate::image;
+use anyhow::{Context, Result};
+use segno_fuse::STATS_XATTR;
 use std::path::Path;
 use std::time::Instant;
 
 /// When, and what they were.
 pub struct Moment {
     pub at: Instant,
+    /// UUID of the volume, unless an older server does not report it.
+    pub volume: Option<String>,
+    /// In the server's order.
     pub readings: Vec<Reading>,
     pub slowest: Vec<Slow>,
 }
@@ -14,8 +19,20 @@ pub struct Moment {
 impl Moment {
     /// Of the mount that has this file.
     pub fn read(path: &Path) -> Result<Self> {
-        let (readings, slowest) = read(path)?;
-        Ok(Self { at: Instant::now(), readings, slowest })
+        let failed = || format!("cannot read the counters of {}", path.display());
+        Self::parse(&image::answer(path, STATS_XATTR).map_err(|e| image::unanswered(e, path, failed))?)
+    }
+
+    fn parse(text: &[u8]) -> Result<Self> {
+        let all: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_slice(text).context("the server's response is malformed")?;
+        let readings = all.iter().filter_map(|(name, value)| Some(Reading::new(name, value.as_u64()?)));
+        Ok(Self {
+            at: Instant::now(),
+            volume: all.get("volume").and_then(|id| id.as_str()).map(str::to_owned),
+            readings: readings.collect(),
+            slowest: slow::parse(all.get(slow::NAME)),
+        })
     }
 
     /// The change a second of a counter since an earlier moment, if it is a total.

@@ -1,5 +1,6 @@
 //! Volumes in a directory store.
-use super::{can_mount, json, output, refusal};
+use super::{Scratch, can_mount, json, output, refusal};
+use std::collections::BTreeSet;
 use std::fs::{OpenOptions, create_dir, write};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::FileExt;
@@ -227,4 +228,52 @@ fn fill(file: &mut std::fs::File, piece: &[u8]) -> u64 {
             }
         }
     }
+}
+
+/// Name and labels of each sample.
+fn series(dirs: &[&str]) -> Vec<String> {
+    let text = output(&[&["metrics", "--format", "prometheus"], dirs].concat());
+    let samples = text.lines().filter(|line| !line.starts_with('#'));
+    samples.map(|line| line.rsplit_once(' ').unwrap().0.to_owned()).collect()
+}
+
+fn volumes(series: &[String]) -> BTreeSet<&str> {
+    series.iter().filter_map(|s| Some(s.split_once("volume=\"")?.1.split_once('"')?.0)).collect()
+}
+
+#[test]
+fn metrics_of_several_mounts_have_each_series_once() {
+    if !can_mount() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let mut ids = BTreeSet::new();
+    for (name, size) in [("one", "256M"), ("two", "1G")] {
+        create_dir(path(name)).unwrap();
+        let url = format!("file://{}", path(&format!("store-{name}")));
+        ids.insert(json(&["mkfs", "--json", "--size", size, &url])["uuid"].as_str().unwrap().to_owned());
+        output(&["mount", &url, &path(name)]);
+    }
+    // A volume and its copy.
+    let scratch = Scratch::new();
+    std::fs::copy(scratch.image(), path("copy.img")).unwrap();
+    for (image, name) in [(scratch.image(), "image"), (path("copy.img"), "copy")] {
+        create_dir(path(name)).unwrap();
+        output(&["mount", &image, &path(name)]);
+    }
+    let (one, two, image, copy) = (path("one"), path("two"), path("image"), path("copy"));
+    let of_stores = series(&[&one, &two]);
+    let of_all = series(&[&one, &two, &image, &copy, &one]);
+    for dir in [&one, &two, &image, &copy] {
+        output(&["umount", dir]);
+    }
+    for found in [&of_stores, &of_all] {
+        let once: BTreeSet<&String> = found.iter().collect();
+        assert_eq!(once.len(), found.len());
+    }
+    assert_eq!(volumes(&of_stores), ids.iter().map(String::as_str).collect());
+    let all = volumes(&of_all);
+    assert_eq!(all.len(), 4, "{all:?}");
+    assert!(all.iter().any(|v| v.ends_with(&format!(" {copy}"))), "{all:?}");
 }

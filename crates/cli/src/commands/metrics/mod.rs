@@ -7,13 +7,13 @@ mod fuzz;
 mod serve;
 mod text;
 
-use crate::counters;
+use crate::counters::Moment;
 use crate::image;
 use crate::mount::table;
 use crate::out::stdout;
 use anyhow::Result;
-use segno_device::{Mount, observe_storage};
-use segno_format::superblock::uuid_text;
+use segno_device::Mount;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use text::{Family, Format, Source};
@@ -45,25 +45,32 @@ pub fn run(args: &Args) -> Result<()> {
 
 /// The metrics of all mounts.
 fn collect(args: &Args) -> Result<String> {
-    let sources = args.dirs.iter().map(|dir| source(dir)).collect::<Result<Vec<Source>>>()?;
+    // Two directories of one mount are one source.
+    let found = args.dirs.iter().map(|dir| source(dir).map(|source| (source.dir.clone(), source)));
+    let mut sources: Vec<Source> = found.collect::<Result<BTreeMap<_, _>>>()?.into_values().collect();
+    tell_apart(&mut sources);
     Ok(text::render(&Family::of(&sources), args.format))
 }
 
+/// Copies of a volume have its UUID, and a series belongs to one mount: the directory is added.
+fn tell_apart(sources: &mut [Source]) {
+    let mut count: BTreeMap<String, usize> = BTreeMap::new();
+    sources.iter().for_each(|source| *count.entry(source.volume.clone()).or_default() += 1);
+    for source in sources.iter_mut().filter(|source| count.get(&source.volume).is_some_and(|n| *n > 1)) {
+        source.volume = format!("{} {}", source.volume, source.dir);
+    }
+}
+
 fn source(dir: &Path) -> Result<Source> {
-    let (readings, slowest) = counters::read(dir)?;
+    let Moment { volume, readings, slowest, .. } = Moment::read(dir)?;
     let dir = dir.canonicalize()?;
     let mount = table::holding(&dir)?.filter(Mount::is_ours).ok_or_else(|| image::not_mounted(&dir))?;
+    let image = mount.source.display().to_string();
     Ok(Source {
-        volume: uuid(&mount.source).unwrap_or_else(|| "unknown".into()),
-        image: mount.source.display().to_string(),
+        volume: volume.unwrap_or_else(|| image.clone()),
+        image,
         dir: mount.dir.display().to_string(),
         readings,
         slowest,
     })
-}
-
-/// The volume id, if this user may read the image.
-fn uuid(image: &Path) -> Option<String> {
-    let device = observe_storage(image).ok()?;
-    Some(uuid_text(&segno::inspect::superblock(&*device).ok()?.raw.uuid))
 }

@@ -2,7 +2,7 @@
 mod findings;
 mod page;
 
-use crate::counters;
+use crate::counters::Moment;
 use crate::out::stdout;
 use crate::segments::{Segments, write_file};
 use crate::show;
@@ -39,7 +39,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     let segments = Segments::of(&args.volume, &args.devices)?;
     let counters =
-        args.volume.is_dir().then(|| counters::read(&args.volume)).transpose()?.map(|(readings, _)| readings);
+        args.volume.is_dir().then(|| Moment::read(&args.volume)).transpose()?.map(|moment| moment.readings);
     let name = args.volume.display().to_string();
     let state = State { name: &name, segments: &segments, counters: counters.as_deref() };
     let findings = findings::of(&state);

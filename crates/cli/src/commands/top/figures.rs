@@ -186,7 +186,7 @@ mod tests {
             let reading = &counters::sample(&[(&name(figure), 1)])[0];
             assert!(reading.row.is_some(), "{figure}");
         }
-        let nothing = Moment { at: Instant::now(), readings: Vec::new(), slowest: Vec::new() };
+        let nothing = Moment { at: Instant::now(), volume: None, readings: Vec::new(), slowest: Vec::new() };
         assert!(lines(&nothing, None).iter().all(|line| !line.text.contains(['{', '}', '_'])));
     }
 }

@@ -188,8 +188,9 @@ mod tests {
         ]);
         let slow = |op: &str, ns| Slow { op: op.into(), ino: 17, ns, age_ms: 4200 };
         let slowest = vec![slow("fsync", 120_000_000), slow("write", 8_000_000)];
-        let mut state = State::new("mnt".into(), Moment { at, readings: first, slowest: Vec::new() });
-        state.advance(Moment { at: at + Duration::from_secs(2), readings: second, slowest });
+        let mut state =
+            State::new("mnt".into(), Moment { at, volume: None, readings: first, slowest: Vec::new() });
+        state.advance(Moment { at: at + Duration::from_secs(2), volume: None, readings: second, slowest });
         state
     }
 
