@@ -106,6 +106,7 @@ impl Volume {
             ("dirty_data_pages", self.base.mem.dirty_data.get()),
             ("dirty_dentry_pages", self.base.mem.dirty_dents.get()),
             ("quota_needs_check", self.nodes.quota.needs_check().unwrap_or(false).into()),
+            ("journal_bytes_size", self.commit.journal().map_or(0, |l| l.size())),
             ("journal_bytes_used", self.commit.journal().map_or(0, |l| l.used())),
             ("journal_failed", self.commit.journal.get().is_some_and(MountedJournal::is_failed).into()),
             ("stopped", self.base.health.is_stopped().into()),

@@ -1,4 +1,4 @@
-//! packaging/grafana/segno.json against the exporter.
+//! packaging/grafana/segno.json and the alerts of packaging/prometheus against the exporter.
 use super::text::{Family, Format, Source, render};
 use crate::counters::{Slow, all, sample};
 use serde_json::Value;
@@ -26,10 +26,31 @@ fn words(text: &str) -> Vec<(&str, &str)> {
     starts.map(|w| (w, &text[w.as_ptr() as usize - text.as_ptr() as usize + w.len()..])).collect()
 }
 
+fn packaged(name: &str) -> String {
+    std::fs::read_to_string(format!("{}/../../packaging/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+#[test]
+fn every_alert_and_its_tests_are_about_metrics_that_exist() {
+    let (names, _) = exported();
+    for (file, least) in [("prometheus/segno.rules.yml", 8), ("prometheus/segno.rules.test.yml", 8)] {
+        let text = packaged(file);
+        let metrics: BTreeSet<&str> =
+            words(&text).into_iter().map(|(w, _)| w).filter(|w| w.starts_with("segno_")).collect();
+        assert!(metrics.len() >= least, "{file}: {metrics:?}");
+        metrics.iter().for_each(|m| assert!(names.contains(*m), "{file}: no metric {m}"));
+    }
+    // Each is expected by the test in which all faults are present.
+    let tests = packaged("prometheus/segno.rules.test.yml");
+    let rules = packaged("prometheus/segno.rules.yml");
+    let alerts: Vec<&str> = rules.lines().filter_map(|l| l.trim().strip_prefix("- alert: ")).collect();
+    assert!(alerts.len() > 8);
+    alerts.iter().for_each(|a| assert!(tests.contains(&format!("alertname=\"{a}\"")), "{a}"));
+}
+
 #[test]
 fn every_panel_shows_metrics_that_exist() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/grafana/segno.json");
-    let dashboard: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let dashboard: Value = serde_json::from_str(&packaged("grafana/segno.json")).unwrap();
     let (names, labels) = exported();
     let panels = dashboard["panels"].as_array().unwrap();
     assert!(panels.len() > 10);

@@ -93,6 +93,10 @@ impl MountedJournal {
         self.used.load(Ordering::Relaxed)
     }
 
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
     /// Releases the records that the checkpoint covers: at once if the ring is half full, else with the next flush.
     pub fn reclaim(&self) -> segno_journal::Result<()> {
         self.ring.reclaim()?;
