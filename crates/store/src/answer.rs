@@ -1,5 +1,6 @@
 //! The meaning of a failed request. Every request of every command is judged here.
-use crate::credentials::NO_KEYS;
+use crate::credentials::none_found;
+use crate::profile::Profile;
 use crate::transport;
 use object_store::Error;
 use std::error::Error as _;
@@ -116,7 +117,8 @@ pub(crate) fn next_step(why: &str) -> &'static str {
 /// The setting of this host that does not fit the store, if one is the reason.
 fn setup(all: &str) -> Option<String> {
     if all.contains("/latest/api/token") || all.contains("/latest/meta-data/") {
-        return Some(format!("there are no credentials, and no instance gives any: {NO_KEYS}"));
+        let profile = Profile::of_env(|name| std::env::var(name).ok());
+        return Some(none_found(&profile, ", and this machine is no instance that gives any"));
     }
     // The rest of a text with a status is the store's.
     if status(all).is_some() {

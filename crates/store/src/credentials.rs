@@ -15,8 +15,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What to do where no key is found.
-pub(crate) const NO_KEYS: &str = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE to a profile with aws_access_key_id \
+/// Where a key was looked for, and what to do. `service` would have been another place.
+pub(crate) fn none_found(profile: &Profile, service: &str) -> String {
+    format!(
+        "there are no credentials in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, in {}{service}: {NO_KEYS}",
+        profile.describe()
+    )
+}
+
+const NO_KEYS: &str = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE to a profile with aws_access_key_id \
      and aws_secret_access_key in ~/.aws/credentials or ~/.aws/config; for other ways to log in, `aws configure export-credentials \
      --format env` prints what to set";
 

@@ -1,5 +1,5 @@
 //! URLs of volumes. Credentials come from the environment and the shared files of the AWS programs alone.
-use crate::credentials::{Credentials, NO_KEYS, Renewed, is_sendable};
+use crate::credentials::{Credentials, Renewed, is_sendable, none_found};
 use crate::endpoint::Endpoint;
 use crate::profile::Profile;
 use crate::transport::Connector;
@@ -153,8 +153,7 @@ fn credentials(builder: &AmazonS3Builder, profile: Profile) -> Result<Option<Cre
                     AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN"
             .into());
     }
-    let (is_named, place) = (profile.is_named, profile.describe());
-    if let Some(found) = Credentials::new(fixed, profile) {
+    if let Some(found) = Credentials::new(fixed, profile.clone()) {
         return Ok(Some(found));
     }
     let others = [
@@ -166,8 +165,8 @@ fn credentials(builder: &AmazonS3Builder, profile: Profile) -> Result<Option<Cre
     if is_true(of(AmazonS3ConfigKey::SkipSignature)) || others.into_iter().any(|key| of(key).is_some()) {
         return Ok(None);
     }
-    if is_named || is_true(std::env::var("AWS_EC2_METADATA_DISABLED").ok()) {
-        return Err(format!("there is no key in {place}: {NO_KEYS}"));
+    if profile.is_named || is_true(std::env::var("AWS_EC2_METADATA_DISABLED").ok()) {
+        return Err(none_found(&profile, ""));
     }
     Ok(None)
 }

@@ -1,8 +1,13 @@
 //! Stores that answer what no store should, and settings of this host that do not fit a store.
 use super::s3::{Answer, Asked, S3, entry};
+use parking_lot::Mutex;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
 
 /// A program may map no more than this, in KiB.
 const MEMORY: u64 = 1 << 20;
@@ -415,6 +420,9 @@ fn profiles_are_read_and_a_missing_key_is_said() {
         let said = bench.run_with(&cat, variables);
         is_message(&said, &format!("{variables:?}"));
         assert!(said.err.contains("AWS_ACCESS_KEY_ID") && said.err.contains("AWS_PROFILE"), "{said:?}");
+        for file in ["home/.aws/credentials", "home/.aws/config"] {
+            assert!(said.err.contains(bench.path(file).to_str().unwrap()), "{file} was searched: {said:?}");
+        }
         assert!(!said.err.contains("waiting"), "{said:?}");
         assert!(store.asked.lock().is_empty(), "no request without a key");
     }
@@ -422,6 +430,55 @@ fn profiles_are_read_and_a_missing_key_is_said() {
     let said = bench.run_with(&cat, &spoiled);
     is_message(&said, "a key with a space");
     assert!(said.err.contains("AWS_ACCESS_KEY_ID"), "{said:?}");
+}
+
+/// The store takes another key from one moment on, and the file is replaced later.
+#[test]
+fn a_mount_goes_on_with_the_key_of_a_file_that_was_replaced() {
+    if !super::can_mount() {
+        return;
+    }
+    let bench = Bench::with_volume();
+    let (accepted, denied) = (Arc::new(Mutex::new("old")), Arc::new(AtomicUsize::new(0)));
+    let (key, count) = (accepted.clone(), denied.clone());
+    let store = bench.serve(move |asked, answer| {
+        let signed = format!("Credential={}/", key.lock());
+        if asked.headers.get("authorization").is_some_and(|by| by.contains(&signed)) {
+            return answer;
+        }
+        count.fetch_add(1, Ordering::Relaxed);
+        Answer::error("403 Forbidden", "InvalidAccessKeyId")
+    });
+    let file = bench.path("keys");
+    let replace = |key: &str| {
+        let new = file.with_extension("new");
+        let text = format!("[default]\naws_access_key_id = {key}\naws_secret_access_key = s3cr3t\n");
+        fs::write(&new, text).unwrap();
+        fs::rename(new, &file).unwrap();
+    };
+    replace("old");
+    let variables = [
+        ("AWS_ENDPOINT_URL_S3", store.endpoint.as_str()),
+        ("AWS_SHARED_CREDENTIALS_FILE", file.to_str().unwrap()),
+    ];
+    let mnt = bench.path("mnt");
+    let run = |args: &[&str]| assert_eq!(bench.run_with(args, &variables).code, Some(0), "{args:?}");
+    run(&["mount", URL, mnt.to_str().unwrap()]);
+    *accepted.lock() = "new";
+    let written = mnt.join("written");
+    let writer = thread::spawn(move || {
+        fs::write(&written, b"kept").unwrap();
+        fs::File::open(&written).unwrap().sync_all()
+    });
+    while denied.load(Ordering::Relaxed) == 0 {
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert!(!writer.is_finished(), "fsync waits for a key");
+    replace("new");
+    writer.join().unwrap().unwrap();
+    run(&["umount", mnt.to_str().unwrap()]);
+    assert_eq!(bench.run_with(&["cat", URL, "/written"], &variables).out, "kept");
+    assert!(bench.run_with(&["check", URL], &variables).out.ends_with("clean\n"));
 }
 
 /// Root's mount with a cache that another user prepared.
