@@ -6,6 +6,15 @@ use std::path::{Path, PathBuf};
 /// The version of all programs.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// The commit that the programs are built from; `None` if they are built from no repository.
+pub const COMMIT: Option<&str> = option_env!("SEGNO_COMMIT");
+
+/// Version with commit, and the command line: what repeats a picture or a page.
+pub fn made_by() -> [String; 2] {
+    let commit = COMMIT.map_or_else(String::new, |commit| format!(", commit {commit}"));
+    [format!("segno {VERSION}{commit}"), with_devices(&[])]
+}
+
 /// Names under which mount(8) calls.
 const NAMES: [&str; 2] = ["mount.segno", "mount.fuse.segno"];
 

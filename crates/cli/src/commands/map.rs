@@ -1,6 +1,8 @@
 //! `segno map`: the segments of a volume by type and fill.
+use crate::command_line;
 use crate::segments::grid::{Grid, LEVELS};
-use crate::segments::{Content, Segment, Segments, Total, png, svg, write_file};
+use crate::segments::shapes::Picture;
+use crate::segments::{Content, Segment, Segments, Total, png, poster, svg, write_file};
 use crate::storage::DeviceOption;
 use anyhow::{Result, bail};
 use segno_format::BLOCKS_PER_SEG;
@@ -9,8 +11,6 @@ use std::fmt::Write as _;
 use std::io::{self, BufWriter, IsTerminal, Write, stdout};
 use std::path::{Path, PathBuf};
 
-/// Squares of a picture; larger volumes have several segments in one.
-const PICTURED: usize = 65_536;
 const COLUMNS: usize = 64;
 const ROWS: usize = 24;
 /// From empty to full.
@@ -18,9 +18,9 @@ const SHADES: [char; 5] = ['·', '░', '▒', '▓', '█'];
 
 /// Show the segments of a volume by type and fill
 ///
-/// Of a mount the last checkpoint is shown: `segno sync DIR` takes one. Pictures have a square for each segment: the colour is
-/// the type, the lightness the share of valid blocks, an outline an open log, red damage. On a terminal the type is the
-/// colour; otherwise use --json for it.
+/// Of a mount the last checkpoint is shown: `segno sync DIR` takes one. Pictures have a square for each segment or for several:
+/// the colour is the type, the lightness the share of valid blocks, an outline an open log, red damage. A second panel has the
+/// ages of segments, where the volume records them. On a terminal the type is the colour; otherwise use --json for it.
 #[derive(clap::Args)]
 pub struct Args {
     /// Print JSON: totals, and each segment
@@ -42,7 +42,9 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some(path) = &args.output {
         let encode = encoder(path)?;
         let found = Segments::of(&args.volume, &args.devices)?;
-        return write_file(path, args.force, &encode(&Grid::pictured(&found.all, PICTURED))?);
+        let name = args.volume.file_name().unwrap_or(args.volume.as_os_str()).display().to_string();
+        let picture = poster::picture(&found, &name, &command_line::made_by());
+        return write_file(path, args.force, &encode(&picture)?);
     }
     let found = Segments::of(&args.volume, &args.devices)?;
     let mut out = stdout().lock();
@@ -64,11 +66,11 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-type Encoder = fn(&Grid) -> Result<Vec<u8>>;
+type Encoder = fn(&Picture) -> Result<Vec<u8>>;
 
 fn encoder(path: &Path) -> Result<Encoder> {
     let encoder: Encoder = match path.extension().and_then(|e| e.to_str()) {
-        Some("svg") => |grid| Ok(svg::element(grid).into_bytes()),
+        Some("svg") => |picture| Ok(svg::file(picture).into_bytes()),
         Some("png") => png::file,
         _ => bail!("{}: the name of a picture ends in .svg or .png", path.display()),
     };

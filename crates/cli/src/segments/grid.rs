@@ -5,19 +5,17 @@ use segno_format::BLOCKS_PER_SEG;
 /// Steps of lightness, the last for full segments.
 pub const LEVELS: u8 = 8;
 
-/// Distance of the squares of a picture, and their side, in pixels.
-pub const PITCH: usize = 8;
-pub const SIDE: usize = 7;
-
 /// One or more neighbouring segments, as one square.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// Damage before all else, then what has the most valid blocks.
+    /// Damage before all else, then the content with the most valid blocks.
     pub content: Content,
     /// 0 (empty) to [`LEVELS`].
     pub level: u8,
     /// Whether a log is open in it.
     pub open: bool,
+    /// The mean of the ages that its segments have.
+    pub age: Option<u64>,
 }
 
 /// Cells row by row.
@@ -29,13 +27,13 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// At most so many cells, about twice as wide as high.
+    /// Up to `most` cells, about twice as wide as high.
     pub fn pictured(segments: &[Segment], most: usize) -> Self {
         let cells = segments.len().min(most);
         Self::new(segments, most, (2 * cells).isqrt().max(16))
     }
 
-    /// At most so many cells in rows of this length.
+    /// Up to `most` cells in rows of this length.
     pub fn new(segments: &[Segment], most: usize, columns: usize) -> Self {
         let per_cell = segments.len().div_ceil(most.max(1)).max(1);
         Self { cells: segments.chunks(per_cell).map(cell).collect(), columns: columns.max(1), per_cell }
@@ -61,19 +59,13 @@ fn cell(segments: &[Segment]) -> Cell {
     let valid: u64 = segments.iter().map(|s| u64::from(s.valid)).sum();
     let room = segments.len() as u64 * u64::from(BLOCKS_PER_SEG);
     let level = (valid.min(room) * u64::from(LEVELS)).div_ceil(room.max(1));
+    let ages = || segments.iter().filter_map(|s| s.age.map(u128::from));
+    let mean = ages().sum::<u128>().checked_div(ages().count() as u128);
     Cell {
         content,
         level: u8::try_from(level).unwrap_or(LEVELS),
         open: segments.iter().any(|s| s.log.is_some()),
-    }
-}
-
-/// How much of the background is covered: emptier segments are fainter.
-pub fn opacity(content: Content, level: u8) -> f32 {
-    match content {
-        Content::Free => 0.2,
-        Content::Damaged => 1.0,
-        Content::Of(_) => 0.3 + 0.7 * f32::from(level) / f32::from(LEVELS),
+        age: mean.and_then(|age| u64::try_from(age).ok()),
     }
 }
 
@@ -82,28 +74,37 @@ mod tests {
     use super::*;
     use segno_format::sit::LogType;
 
-    fn of(log: LogType, valid: u16) -> Segment {
-        Segment { content: Content::Of(log), valid, log: None }
+    fn of(log: LogType, valid: u16, age: u64) -> Segment {
+        Segment { content: Content::Of(log), valid, log: None, age: Some(age) }
     }
 
     #[test]
-    fn cells_show_the_largest_share_and_all_valid_blocks() {
-        let free = Segment { content: Content::Free, valid: 0, log: None };
-        let segments =
-            [of(LogType::HotData, 100), of(LogType::WarmNode, 412), free, free, of(LogType::ColdData, 512)];
+    fn cells_show_the_largest_share_all_valid_blocks_and_the_mean_age() {
+        let free = Segment { content: Content::Free, valid: 0, log: None, age: None };
+        let segments = [
+            of(LogType::HotData, 100, 10),
+            of(LogType::WarmNode, 412, 30),
+            free,
+            free,
+            of(LogType::ColdData, 512, u64::MAX),
+        ];
         let grid = Grid::new(&segments, 3, 2);
         assert_eq!((grid.per_cell, grid.rows()), (2, 2));
-        let shown: Vec<(Content, u8)> = grid.cells.iter().map(|c| (c.content, c.level)).collect();
-        let expected =
-            [(Content::Of(LogType::WarmNode), 4), (Content::Free, 0), (Content::Of(LogType::ColdData), 8)];
+        let shown: Vec<_> = grid.cells.iter().map(|c| (c.content, c.level, c.age)).collect();
+        let expected = [
+            (Content::Of(LogType::WarmNode), 4, Some(20)),
+            (Content::Free, 0, None),
+            (Content::Of(LogType::ColdData), 8, Some(u64::MAX)),
+        ];
         assert_eq!(shown, expected);
         assert_eq!(grid.placed().last().map(|(x, y, _)| (x, y)), Some((0, 1)));
     }
 
     #[test]
     fn one_block_is_seen_and_damage_is_not_hidden() {
-        let damaged = Segment { content: Content::Damaged, valid: 0, log: None };
-        let grid = Grid::new(&[of(LogType::HotData, 1), damaged], 1, 1);
-        assert_eq!(grid.cells, [Cell { content: Content::Damaged, level: 1, open: false }]);
+        let damaged = Segment { content: Content::Damaged, valid: 0, log: None, age: None };
+        let grid = Grid::new(&[of(LogType::HotData, 1, 0), damaged], 1, 1);
+        let expected = Cell { content: Content::Damaged, level: 1, open: false, age: Some(0) };
+        assert_eq!(grid.cells, [expected]);
     }
 }

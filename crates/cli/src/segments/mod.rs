@@ -1,6 +1,8 @@
 //! The segments of a volume as of its last checkpoint: type, valid blocks, and the log that has them open.
 pub mod grid;
 pub mod png;
+pub mod poster;
+pub mod shapes;
 pub mod svg;
 
 use crate::image;
@@ -45,6 +47,9 @@ pub struct Segment {
     pub valid: u16,
     /// What the log that writes here holds.
     pub log: Option<Content>,
+    /// Seconds that the volume was mounted since its valid blocks were written, on average.
+    #[serde(rename = "age_seconds")]
+    pub age: Option<u64>,
 }
 
 /// All segments of the main area, and the structures that they were read by.
@@ -142,7 +147,8 @@ impl Segments {
         let pack = pack.ok_or_else(|| anyhow!("no checkpoint is valid"))?;
         let sit = certain(Sit::load(&reader, &geo, &pack, &Summaries::load(&pack)));
         let checkpoint = *pack.cp();
-        let mut all: Vec<Segment> = geo.segments().map(|seg| segment(&sit, seg)).collect();
+        let mounted = checkpoint.elapsed_time.get();
+        let mut all: Vec<Segment> = geo.segments().map(|seg| segment(&sit, seg, mounted)).collect();
         for log in LogType::ALL {
             let open = usize::try_from(checkpoint.position(log).seg.0).ok().and_then(|seg| all.get_mut(seg));
             if let Some(open) = open {
@@ -175,16 +181,20 @@ impl Segments {
     }
 }
 
-fn segment(sit: &Sit, seg: SegNo) -> Segment {
+/// `mounted` is how long the volume was mounted in all.
+fn segment(sit: &Sit, seg: SegNo, mounted: u64) -> Segment {
     let Some(entry) = sit.get(seg) else {
-        return Segment { content: Content::Damaged, valid: 0, log: None };
+        return Segment { content: Content::Damaged, valid: 0, log: None, age: None };
     };
     let content = match (entry.parse(seg), entry.valid()) {
         (Err(_), _) => Content::Damaged,
         (Ok(_), 0) => Content::Free,
         (Ok(log), _) => Content::Of(log),
     };
-    Segment { content, valid: entry.valid(), log: None }
+    // Tools that write images leave 0.
+    let stamped = matches!(content, Content::Of(_)) && entry.mtime.get() != 0;
+    let age = stamped.then(|| mounted.saturating_sub(entry.mtime.get()));
+    Segment { content, valid: entry.valid(), log: None, age }
 }
 
 fn newest(device: &dyn BlockDevice) -> Result<RawCheckpoint> {

@@ -3,11 +3,11 @@ use super::findings::{Finding, Level, State};
 use crate::commands::info::{Usage, guarded};
 use crate::counters::{self, Reading};
 use crate::segments::grid::Grid;
-use crate::segments::svg;
+use crate::segments::shapes;
+use crate::segments::svg::{self, escaped as escape};
 use crate::{show, size};
 use segno_format::checkpoint::CpFlags;
 use segno_format::superblock::uuid_text;
-use segno_format::text;
 
 /// Squares of the map; more would be too small to be seen.
 const PICTURED: usize = 8192;
@@ -94,7 +94,7 @@ fn map(state: &State<'_>) -> String {
         "<p>A square is {}; the fainter, the fewer valid blocks. Outlined: a log is open.</p>\n{}\
          <table>\n<tr><th>Type</th><th class=\"n\">Segments</th><th class=\"n\">Valid blocks</th><th class=\"n\">Full</th></tr>\n{rows}</table>\n",
         if grid.per_cell == 1 { "a segment".to_owned() } else { format!("{} segments", grid.per_cell) },
-        svg::element(&grid)
+        svg::element(&shapes::plain(&grid))
     );
     section("Segments", "wide", &content)
 }
@@ -115,14 +115,6 @@ fn counters_section(readings: &[Reading]) -> String {
     section("Counters since it was mounted", "wide", &out)
 }
 
-fn escape(text: &str) -> String {
-    text::line(text.as_bytes())
-        .replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
-}
-
 /// What stands between backquotes is a command.
 fn code(text: &str) -> String {
     let part =
@@ -135,8 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_text_and_commands_are_code() {
-        assert_eq!(escape("<a href=\"&\">"), "&lt;a href=&quot;&amp;&quot;&gt;");
+    fn commands_are_code() {
         assert_eq!(code("run `segno ls`, then"), "run <code>segno ls</code>, then");
     }
 }

@@ -1,0 +1,21 @@
+//! The commit that the program is built from, for pictures, pages and reports.
+use std::path::Path;
+use std::process::Command;
+
+fn main() {
+    // The commit, and all sources: with changes in them the program is not that commit.
+    let git = Path::new("../../.git");
+    println!("cargo:rerun-if-changed=..");
+    if !git.exists() {
+        return;
+    }
+    for file in [git.join("HEAD"), git.join("logs/HEAD")].iter().filter(|f| f.exists()) {
+        println!("cargo:rerun-if-changed={}", file.display());
+    }
+    let described = Command::new("git").args(["describe", "--always", "--dirty", "--abbrev=12"]).output();
+    if let Ok(commit) = described.map(|out| String::from_utf8_lossy(&out.stdout).trim().to_owned())
+        && !commit.is_empty()
+    {
+        println!("cargo:rustc-env=SEGNO_COMMIT={commit}");
+    }
+}
