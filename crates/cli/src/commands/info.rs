@@ -152,7 +152,7 @@ pub fn checkpoint(cp: &RawCheckpoint, pack: usize) -> Value {
     })
 }
 
-fn usage(sb: &Superblock, cp: &RawCheckpoint) -> Value {
+pub fn usage(sb: &Superblock, cp: &RawCheckpoint) -> Value {
     let u = Usage::of(sb, cp);
     json!({
         "device_bytes": u.device,

@@ -1,5 +1,5 @@
 //! `segno stats`: the counters of a live mount.
-use crate::counters::{self, Moment, Reading, slow};
+use crate::counters::{self, AMPLIFICATION, Moment, Reading, slow};
 use crate::mount::options::help;
 use crate::out::stdout;
 use anyhow::Result;
@@ -9,7 +9,6 @@ use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-const AMPLIFICATION: &str = "write_amplification";
 const AMPLIFICATION_HELP: &str = "bytes written to the device for each byte that programs wrote";
 
 /// Show the counters of a mount
@@ -48,20 +47,13 @@ pub fn run(args: &Args) -> Result<()> {
 fn print(args: &Args, now: &Moment, earlier: Option<&Moment>) -> Result<()> {
     let mut out = stdout();
     if args.json {
-        writeln!(out, "{}", Value::Object(values(now)))?;
+        writeln!(out, "{}", Value::Object(now.values()))?;
     } else if args.json_lines {
         writeln!(out, "{}", line(now, earlier))?;
     } else {
         out.write_all(text(now, earlier, args.explain).as_bytes())?;
     }
     Ok(out.flush()?)
-}
-
-fn values(now: &Moment) -> Map<String, Value> {
-    let mut all: Map<String, Value> = now.readings.iter().map(|r| (r.name.clone(), json!(r.value))).collect();
-    all.insert(AMPLIFICATION.into(), json!(counters::write_amplification(&now.readings)));
-    all.insert(slow::NAME.into(), json!(now.slowest));
-    all
 }
 
 fn line(now: &Moment, earlier: Option<&Moment>) -> Value {
@@ -71,7 +63,7 @@ fn line(now: &Moment, earlier: Option<&Moment>) -> Value {
         let totals = now.readings.iter().filter_map(|r| Some((r.name.clone(), json!(now.rate(r, e)?))));
         totals.collect::<Map<String, Value>>()
     });
-    json!({ "t": t, "dt": dt, "abs": values(now), "rate": rate })
+    json!({ "t": t, "dt": dt, "abs": now.values(), "rate": rate })
 }
 
 /// The groups, the slowest requests, then what this program does not know.

@@ -4,7 +4,7 @@ mod moment;
 pub mod slow;
 mod table;
 
-pub use moment::Moment;
+pub use moment::{AMPLIFICATION, Moment};
 pub use slow::Slow;
 pub use table::GROUPS;
 

@@ -1,10 +1,14 @@
 //! The counters at one moment.
-use super::{Kind, Reading, Slow, slow, value};
+use super::{Kind, Reading, Slow, slow, value, write_amplification};
 use crate::image;
 use anyhow::{Context, Result};
 use segno_fuse::STATS_XATTR;
+use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::time::Instant;
+
+/// Name of the figure that is computed from others.
+pub const AMPLIFICATION: &str = "write_amplification";
 
 /// When, and what they were.
 pub struct Moment {
@@ -41,5 +45,14 @@ impl Moment {
         let change = of.value.saturating_sub(value(&earlier.readings, &of.name));
         let rate = if seconds > 0.0 { change as f64 / seconds } else { 0.0 };
         (of.kind() == Some(Kind::Total)).then_some(rate)
+    }
+
+    /// All of it by name.
+    pub fn values(&self) -> Map<String, Value> {
+        let mut all: Map<String, Value> =
+            self.readings.iter().map(|r| (r.name.clone(), json!(r.value))).collect();
+        all.insert(AMPLIFICATION.into(), json!(write_amplification(&self.readings)));
+        all.insert(slow::NAME.into(), json!(self.slowest));
+        all
     }
 }

@@ -114,6 +114,7 @@ const SPACE: &[Row] = &[
     ),
     now("free_segments", "free_segments", "segments with nothing valid in them"),
     now("prefree_segments", "prefree_segments", "segments that are free after the next checkpoint"),
+    now("discard_never", "discard_never", "1 if freed segments are discarded on request only"),
     now("undiscarded_segments", "undiscarded_segments", "free segments that wait for their discard"),
     now("parked_blocks", "parked_bytes", "free blocks in segments that streams left unfinished"),
     total("alloc_calls", "allocations", "times a data log was locked to place blocks"),
@@ -135,6 +136,7 @@ const CHECKPOINTS: &[Row] = &[
 ];
 
 const FSYNC: &[Row] = &[
+    now("fsync_mode", "fsync_mode", "fsync_mode of the mount: 0 strict, 1 posix, 2 nobarrier"),
     total("fsyncs", "fsyncs", "calls of fsync and fdatasync"),
     total("fsyncs_shared", "fsyncs_shared", "of these, served by the fsync of another caller"),
     total("fsync_checkpoints", "fsync_checkpoints", "of these, those that took a checkpoint"),
@@ -156,6 +158,12 @@ const JOURNAL: &[Row] = &[
     total("journal_bytes", "journal_written_bytes", "bytes written to the journal"),
     now("journal_bytes_size", "journal_size_bytes", "bytes that the journal has room for; 0 without one"),
     now("journal_bytes_used", "journal_used_bytes", "bytes of the journal that the next checkpoint frees"),
+    now("journal_bytes_size", "journal_size_bytes", "bytes that the journal has for records"),
+    now(
+        "journal_guard",
+        "journal_guard",
+        "1 if other implementations mount the volume read-only while it has changes in the journal",
+    ),
     now("journal_replayed", "journal_replayed", "inodes and epochs replayed at mount"),
     now("journal_failed", "journal_failed", "1 if the journal could not be written and is out of use"),
     spread("journal_commit_ns", "journal_commit_seconds", "time of a commit"),

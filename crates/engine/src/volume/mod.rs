@@ -18,6 +18,7 @@ use crate::files::Files;
 use crate::gc::Gc;
 use crate::names::Names;
 use crate::nodes::Nodes;
+use crate::options::Discard;
 use crate::space::Space;
 use crate::stat::Stats;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -108,7 +109,11 @@ impl Volume {
             ("quota_needs_check", self.nodes.quota.needs_check().unwrap_or(false).into()),
             ("journal_bytes_size", self.commit.journal().map_or(0, |l| l.size())),
             ("journal_bytes_used", self.commit.journal().map_or(0, |l| l.used())),
+            ("journal_bytes_size", self.commit.journal().map_or(0, |l| l.size())),
+            ("journal_guard", (self.commit.journal().is_some() && self.base.opts.guard).into()),
             ("journal_failed", self.commit.journal.get().is_some_and(MountedJournal::is_failed).into()),
+            ("fsync_mode", self.base.opts.fsync_mode as u64),
+            ("discard_never", (self.base.opts.discard == Discard::Never).into()),
             ("stopped", self.base.health.is_stopped().into()),
             ("parked_blocks", parked),
             ("undiscarded_segments", self.commit.undiscarded.count()),

@@ -1,7 +1,9 @@
 //! What a volume's state recommends.
-use crate::commands::info::{Usage, guarded};
+use super::state::State;
+use crate::commands::info::guarded;
 use crate::counters::{self, Reading};
 use crate::segments::{Content, Segments};
+use crate::size;
 use segno_format::Features;
 use segno_format::checkpoint::CpFlags;
 use serde::Serialize;
@@ -24,14 +26,6 @@ pub struct Finding {
     pub advice: String,
 }
 
-/// A volume, and of a mount its counters.
-pub struct State<'a> {
-    /// As the caller named it.
-    pub name: &'a str,
-    pub segments: &'a Segments,
-    pub counters: Option<&'a [Reading]>,
-}
-
 /// From this share of the space in use on, cleaning moves many blocks for each free section.
 const NEARLY_FULL_PERCENT: u64 = 90;
 /// From this share of sparse segments on, new data is scattered too.
@@ -43,14 +37,20 @@ const CHECKPOINTS_PERCENT: u64 = 10;
 /// Fewer events say nothing.
 const EVENTS_LEAST: u64 = 100;
 const AMPLIFIED: f64 = 3.0;
+/// Values of the counter `fsync_mode`.
+const POSIX: u64 = 1;
+const NOBARRIER: u64 = 2;
+/// Above half of it, where a checkpoint frees it without a request.
+const JOURNAL_FULL_PERCENT: u64 = 75;
 
 /// The serious ones first.
 pub fn of(state: &State<'_>) -> Vec<Finding> {
     let mut all = damage(state);
     all.extend(space(state));
-    if let Some(counters) = state.counters {
-        all.extend(broken(state.name, counters));
-        all.extend(speed(state.name, counters));
+    if let Some(counters) = state.readings() {
+        all.extend(broken(&state.name, counters));
+        all.extend(durability(&state.name, counters));
+        all.extend(speed(&state.name, counters));
     }
     all.sort_by_key(|f| f.level != Level::Serious);
     all
@@ -66,7 +66,7 @@ fn advice(applies: bool, fact: impl Into<String>, advice: impl Into<String>) -> 
 
 /// What is recorded or seen on the volume itself.
 fn damage(state: &State<'_>) -> Vec<Finding> {
-    let (name, raw) = (state.name, &state.segments.superblock.raw);
+    let (name, raw) = (&state.name, &state.segments.superblock.raw);
     let check = match state.counters {
         Some(_) => format!("Unmount it with `segno umount {name}`, then run `segno check` on the image"),
         None => format!("Run `segno check {name}`, which changes nothing; `segno check -y {name}` repairs"),
@@ -97,7 +97,7 @@ fn space(state: &State<'_>) -> Vec<Finding> {
     if sb.features.contains(Features::RO) {
         return Vec::new();
     }
-    let percent = Usage::of(sb, cp).percent();
+    let (percent, available) = (state.space.percent(), size::human(state.space.available_bytes));
     let (used, sparse) = state.segments.scattered();
     let clean = match state.counters {
         Some(_) => format!("Clean while the mount is idle: `segno ctl {} gc=now`", state.name),
@@ -107,7 +107,7 @@ fn space(state: &State<'_>) -> Vec<Finding> {
     let all = [
         serious(
             percent >= NEARLY_FULL_PERCENT,
-            format!("{percent} % of the space for files is in use"),
+            format!("{percent} % of the space for files is in use, {available} are available"),
             "Remove files, or copy them to a larger volume: `segno mkfs --size SIZE NEW`, then `segno put NEW FILES`. The \
              fuller a volume, the more blocks cleaning moves for each section it frees",
         ),
@@ -147,6 +147,45 @@ fn broken(dir: &str, counters: &[Reading]) -> Vec<Finding> {
             on("quota_needs_check"),
             "The usage of users, groups or projects is not exact",
             format!("The next mount recounts it: `segno umount {dir}`, then mount it again"),
+        ),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// Options of the mount that let a crash lose more, and a journal that is about to run full.
+fn durability(dir: &str, counters: &[Reading]) -> Vec<Finding> {
+    let value = |name| counters::value(counters, name);
+    let (used, size) = (value("journal_bytes_used"), value("journal_bytes_size"));
+    let remount = |options: &str| format!("`segno umount {dir}`, then mount it again {options}");
+    let all = [
+        serious(
+            value("fsync_mode") == NOBARRIER,
+            "fsync flushes nothing (fsync_mode=nobarrier): a power cut may lose what it acknowledged",
+            remount("without that option, unless the device keeps its cache when the power fails"),
+        ),
+        advice(
+            value("fsync_mode") == POSIX,
+            "With fsync_mode=posix a crash during an fsync may leave the file with part of the data",
+            remount("without that option"),
+        ),
+        advice(
+            size > 0 && value("journal_guard") == 0,
+            "Linux and fsck.f2fs do not know the journal: after a crash they would change the volume and lose what only \
+             the journal has",
+            remount("with -o guard, which makes them mount it read-only"),
+        ),
+        advice(
+            used.saturating_mul(100) >= size.saturating_mul(JOURNAL_FULL_PERCENT) && size > 0,
+            format!("{} of {} of the journal are in use", size::human(used), size::human(size)),
+            format!("A checkpoint frees it: `segno sync {dir}`; if that recurs, make a larger journal"),
+        ),
+        advice(
+            value("store_cache_pending_objects") > 0,
+            format!(
+                "{} that fsync acknowledged are in the local cache only, and are lost with its disk",
+                size::human(value("store_cache_pending_bytes"))
+            ),
+            format!("`segno sync {dir}` waits until the store has them"),
         ),
     ];
     all.into_iter().flatten().collect()
@@ -203,6 +242,23 @@ mod tests {
         let counters =
             counters::sample(&[("fsyncs", 1000), ("fsync_checkpoints", 99), ("throttle_pauses", 99)]);
         assert_eq!(facts(&speed("mnt", &counters)) + &facts(&broken("mnt", &counters)), "");
+    }
+
+    #[test]
+    fn options_that_a_crash_meets_are_named() {
+        let counters = counters::sample(&[
+            ("fsync_mode", NOBARRIER),
+            ("journal_bytes_used", 3 << 20),
+            ("journal_bytes_size", 4 << 20),
+        ]);
+        let expected = "\
+fsync flushes nothing (fsync_mode=nobarrier): a power cut may lose what it acknowledged
+Linux and fsck.f2fs do not know the journal: after a crash they would change the volume and lose what only the journal has
+3.0 MiB of 4.0 MiB of the journal are in use
+";
+        assert_eq!(facts(&durability("mnt", &counters)), expected);
+        let safe = counters::sample(&[("journal_bytes_size", 4 << 20), ("journal_guard", 1)]);
+        assert_eq!(facts(&durability("mnt", &safe)), "");
     }
 
     #[test]

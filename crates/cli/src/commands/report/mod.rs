@@ -1,27 +1,32 @@
 //! `segno report`: the state of a volume with recommendations, as a page or as JSON.
 mod findings;
 mod page;
+mod state;
 
+use super::info::usage;
+use crate::command_line;
 use crate::counters::Moment;
 use crate::out::stdout;
 use crate::segments::{Segments, write_file};
 use crate::show;
 use crate::storage::DeviceOption;
 use anyhow::Result;
-use findings::{Finding, State};
+use findings::Finding;
 use segno::Time;
-use serde_json::json;
+use segno_format::superblock::uuid_text;
+use serde_json::{Value, json};
+use state::State;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Show the state of a volume with recommendations, as a page
 ///
-/// The page has the map of the segments, the figures of the last checkpoint and, of a mount, its counters. It needs no other
-/// file. Without -o the recommendations are printed.
+/// The page has the map of the segments, the figures of the last checkpoint and, of a mount, its space at this moment and its
+/// counters. It needs no other file. Without -o the recommendations are printed.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Print JSON: the recommendations
+    /// Print JSON: the figures and the recommendations
     #[arg(long, conflicts_with = "output")]
     json: bool,
     /// Write an HTML page
@@ -38,25 +43,44 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<()> {
     let segments = Segments::of(&args.volume, &args.devices)?;
-    let counters =
-        args.volume.is_dir().then(|| Moment::read(&args.volume)).transpose()?.map(|moment| moment.readings);
-    let name = args.volume.display().to_string();
-    let state = State { name: &name, segments: &segments, counters: counters.as_deref() };
+    let state = State::of(&args.volume, &segments)?;
     let findings = findings::of(&state);
     match &args.output {
         Some(path) => write_file(path, args.force, page::html(&state, &findings, &now()).as_bytes()),
-        None => print(args.json, &findings),
+        None => print(args.json, &state, &findings),
     }
 }
 
-fn print(json: bool, findings: &[Finding]) -> Result<()> {
+fn print(json: bool, state: &State<'_>, findings: &[Finding]) -> Result<()> {
     let mut out = stdout();
     if json {
-        writeln!(out, "{:#}", json!(findings))?;
+        writeln!(out, "{:#}", document(state, findings))?;
     } else {
         out.write_all(text(findings).as_bytes())?;
     }
     Ok(())
+}
+
+fn document(state: &State<'_>, findings: &[Finding]) -> Value {
+    let Segments { superblock: sb, checkpoint: cp, .. } = state.segments;
+    let (label, label_bytes) = segno_format::text::field(sb.label().as_bytes());
+    let mut document = json!({
+        "volume": state.name,
+        "label": label,
+        "uuid": uuid_text(&sb.raw.uuid),
+        "features": sb.features.names(),
+        "made_by": command_line::made_by().join(": "),
+        "is_mounted": state.counters.is_some(),
+        "space": state.space,
+        "last_checkpoint": usage(sb, cp),
+        "segments": state.segments.totals(),
+        "counters": state.counters.as_ref().map(Moment::values),
+        "findings": findings,
+    });
+    if let (Some(bytes), Some(object)) = (label_bytes, document.as_object_mut()) {
+        object.insert("label_bytes".into(), bytes.into());
+    }
+    document
 }
 
 fn text(findings: &[Finding]) -> String {

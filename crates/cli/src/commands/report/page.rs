@@ -1,5 +1,7 @@
 //! The page: one HTML file that needs nothing else.
-use super::findings::{Finding, Level, State};
+use super::findings::{Finding, Level};
+use super::state::State;
+use crate::command_line;
 use crate::commands::info::{Usage, guarded};
 use crate::counters::{self, Reading};
 use crate::segments::grid::Grid;
@@ -14,15 +16,17 @@ const PICTURED: usize = 8192;
 
 /// The whole page.
 pub fn html(state: &State<'_>, findings: &[Finding], made: &str) -> String {
-    let name = escape(state.name);
-    let counters = state.counters.map(counters_section).unwrap_or_default();
+    let name = escape(&state.name);
+    let counters = state.readings().map(counters_section).unwrap_or_default();
+    let [program, command] = command_line::made_by();
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<link rel=\"icon\" href=\"data:,\">\n\
          <title>{name}: report of segno</title>\n<style>\n{}</style>\n</head>\n<body>\n<main>\n\
-         <header><h1>{name}</h1><p>Report of segno {} at {made} UTC</p></header>\n{}{}{}{counters}</main>\n</body>\n</html>\n",
+         <header><h1>{name}</h1><p>Report of {} at {made} UTC: <code>{}</code></p></header>\n{}{}{}{counters}</main>\n</body>\n</html>\n",
         include_str!("style.css"),
-        crate::command_line::VERSION,
+        escape(&program),
+        escape(&command),
         recommendations(findings),
         volume(state),
         map(state),
@@ -47,9 +51,11 @@ fn recommendations(findings: &[Finding]) -> String {
 
 fn volume(state: &State<'_>) -> String {
     let (sb, cp) = (&state.segments.superblock, &state.segments.checkpoint);
-    let usage = Usage::of(sb, cp);
-    let condition = match (state.counters, cp.flags().contains(CpFlags::UMOUNT)) {
-        (Some(_), _) => "mounted; the map and these figures are of the last checkpoint",
+    let (usage, space) = (Usage::of(sb, cp), state.space);
+    let condition = match (state.readings(), cp.flags().contains(CpFlags::UMOUNT)) {
+        (Some(_), _) => {
+            "mounted; space, journal and discard are of this moment, the rest is of the last checkpoint"
+        }
         (None, true) => "unmounted cleanly",
         (None, false) => "not unmounted cleanly",
     };
@@ -61,7 +67,13 @@ fn volume(state: &State<'_>) -> String {
         ("Size", size::human(usage.device)),
         (
             "Used",
-            format!("{} of {} ({} %)", size::human(usage.used), size::human(usage.user), usage.percent()),
+            format!(
+                "{} of {} ({} %), {} available",
+                size::human(space.used_bytes),
+                size::human(space.size_bytes),
+                space.percent(),
+                size::human(space.available_bytes)
+            ),
         ),
         ("Inodes", cp.valid_inode_count.get().to_string()),
         ("Nodes", cp.valid_node_count.get().to_string()),
@@ -70,8 +82,8 @@ fn volume(state: &State<'_>) -> String {
         ("Space", show::guarded(guarded(sb, cp))),
         ("Checkpoint", format!("{:#x}", cp.checkpoint_ver.get())),
     ];
-    let rows: String =
-        rows.iter().map(|(k, v)| format!("<tr><th>{k}</th><td>{}</td></tr>\n", escape(v))).collect();
+    let rows = rows.into_iter().chain(state.rows_of_mount());
+    let rows: String = rows.map(|(k, v)| format!("<tr><th>{k}</th><td>{}</td></tr>\n", escape(&v))).collect();
     section("Volume", "", &format!("<table>\n{rows}</table>\n"))
 }
 
