@@ -9,6 +9,9 @@ pub struct Budget {
 }
 
 impl Budget {
+    /// Why a run is left out.
+    pub const OVER: &str = "the time of --quick was over";
+
     pub fn of(limit: Duration) -> Self {
         Self { begun: Instant::now(), limit: Some(limit) }
     }

@@ -84,9 +84,10 @@ impl Experiment {
     }
 }
 
-/// Runs an experiment and delivers its report.
-pub fn run(args: &Args) -> Result<()> {
-    let (report, rows, common) = args.experiment.run()?;
+/// Runs an experiment and delivers its report. `commit` is that of the program.
+pub fn run(args: &Args, commit: Option<&str>) -> Result<()> {
+    let (mut report, rows, common) = args.experiment.run()?;
+    report.machine.commit = commit.map(str::to_owned);
     let document = report.to_json(rows)?;
     if let Some(dir) = &common.output {
         folder::write(dir, &report, &document)?;

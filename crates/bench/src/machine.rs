@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 pub struct Machine {
     /// Version of this program.
     pub version: String,
+    /// The commit that it is built from, if it is built from a repository.
+    pub commit: Option<String>,
     /// The command line.
     pub command: Vec<String>,
     pub cpu: String,
@@ -43,6 +45,7 @@ impl Machine {
         let text = |s: &std::ffi::CStr| s.to_string_lossy().into_owned();
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            commit: None,
             command: std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect(),
             cpu: field(&read("/proc/cpuinfo"), "model name").unwrap_or_else(|| text(uname.machine())),
             cpus: std::thread::available_parallelism().map_or(1, usize::from),

@@ -1,4 +1,5 @@
 //! The results of an experiment as JSON.
+use crate::budget::Budget;
 use crate::machine::Machine;
 use crate::page::Figure;
 use anyhow::{Result, ensure};
@@ -20,6 +21,13 @@ impl Row {
     }
 }
 
+/// Runs that were planned and have no result.
+#[derive(Clone, Debug, Serialize)]
+pub struct LeftOut {
+    pub run: String,
+    pub why: String,
+}
+
 /// The results of one run of an experiment.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
@@ -29,6 +37,7 @@ pub struct Report {
     pub config: Map<String, Value>,
     pub machine: Machine,
     pub results: Vec<Row>,
+    pub left_out: Vec<LeftOut>,
     /// Notes needed to interpret the figures.
     pub notes: Vec<String>,
     /// Plots and tables of the page.
@@ -48,6 +57,7 @@ impl Report {
             config: Row::of(config)?.0,
             machine,
             results: Vec::new(),
+            left_out: Vec::new(),
             notes: Vec::new(),
             figures: Vec::new(),
             mkfs: String::new(),
@@ -57,6 +67,37 @@ impl Report {
     pub fn push(&mut self, row: &impl Serialize) -> Result<()> {
         self.results.push(Row::of(row)?);
         Ok(())
+    }
+
+    pub fn leave_out(&mut self, run: impl Into<String>, why: impl Into<String>) {
+        self.left_out.push(LeftOut { run: run.into(), why: why.into() });
+    }
+
+    /// Records the rounds that the budget did not permit.
+    pub fn note_rounds(&mut self, what: &str, done: usize, planned: usize) {
+        for round in done..planned {
+            self.leave_out(format!("{what}, round {} of {planned}", round + 1), Budget::OVER);
+        }
+    }
+
+    /// How many runs have no result, and why: a sentence for each reason.
+    pub fn left_out(&self) -> Vec<String> {
+        let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+        for LeftOut { run, why } in &self.left_out {
+            match reasons.iter_mut().find(|(known, _)| known == why) {
+                Some((_, runs)) => runs.push(run),
+                None => reasons.push((why, vec![run])),
+            }
+        }
+        let sentence = |(why, runs): (&str, Vec<&str>)| {
+            let all = self.results.len();
+            format!(
+                "Runs left out: {}, because {why}: {}. Rows with a result: {all}.",
+                runs.len(),
+                runs.join("; ")
+            )
+        };
+        reasons.into_iter().map(sentence).collect()
     }
 
     /// The JSON document, checked against the schemas of the envelope and of the rows.

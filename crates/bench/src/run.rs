@@ -80,6 +80,7 @@ pub fn run(args: &Args) -> Result<Report> {
     let storage = place.as_ref().map(|p| p.storage(Some(common.raw_time()))).transpose()?;
     let mut report = Report::new("run", common.seed, &job, Machine::here(storage))?;
     report.mkfs = mkfs;
+    report.note_rounds(&job.name, rounds.len(), common.rounds());
     for i in 0..rounds.first().map_or(0, Vec::len) {
         let all: Vec<&Found> = rounds.iter().filter_map(|r| r.get(i)).collect();
         report.push(&combine(&job.name, &all))?;

@@ -31,7 +31,7 @@ mod storage;
 mod store;
 mod tally;
 
-pub use command_line::VERSION;
+pub use command_line::{COMMIT, VERSION};
 pub use mount::{mount_device, run_broker_if_called};
 
 use clap::{CommandFactory, FromArgMatches, Parser};

@@ -41,7 +41,7 @@ enum Command {
 impl Command {
     fn run(&self) -> Outcome {
         match self {
-            Self::Bench(args) => segno_bench::run(args).map(|()| ExitCode::SUCCESS),
+            Self::Bench(args) => segno_bench::run(args, segno_cli::COMMIT).map(|()| ExitCode::SUCCESS),
             Self::Crashtest(args) => crashtest::run(args),
             Self::Hunt(args) => hunt::run(args),
             Self::MountZoned(args) => mount_zoned::run(args),

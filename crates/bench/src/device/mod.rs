@@ -42,6 +42,7 @@ pub fn run(args: &Args) -> Result<Report> {
     let config =
         json!({ "bytes": BYTES, "rounds": rounds.len(), "seconds_each": common.raw_time().as_secs_f64() });
     let mut report = Report::new("device", common.seed, &config, Machine::here(Some(place.storage(None)?)))?;
+    report.note_rounds("the device", rounds.len(), common.rounds());
     let mut groups = Vec::new();
     let mut add = |figure: &'static str, of: fn(&Raw) -> f64| {
         let sample = Sample::of(&rounds.iter().map(of).collect::<Vec<_>>());
@@ -58,6 +59,7 @@ pub fn run(args: &Args) -> Result<Report> {
         log: true,
         series: vec![String::new()],
         groups,
+        ..Bars::default()
     }));
     Ok(report)
 }

@@ -188,6 +188,7 @@ fn compare(
         report.mkfs = mkfs;
         Ok(once)
     })?;
+    report.note_rounds(&case.name, found.first().map_or(0, |(_, runs)| runs.len()), scale.rounds);
     if let [(_, list), (_, global)] = found.as_slice() {
         report.notes.push(gain(&case.name, list, global));
     }
@@ -276,6 +277,8 @@ fn mounted(
             progress.step(&format!("{name} through mounts: {}, round {}", peer.name, round + 1));
             peer.run(scale.bytes, &job, time, common.seed + round as u64)
         })?;
+        let done = found.first().map_or(0, |(_, runs)| runs.len());
+        report.note_rounds(&format!("{name} through mounts"), done, scale.rounds.min(3));
         let row = |(peer, runs): &(Peer, Vec<Once>)| {
             let mode = peer.is_segno().then_some("list");
             combine(name, peer.name, mode, peer.fsync_mode, job.threads, runs)

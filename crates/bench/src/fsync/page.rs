@@ -144,9 +144,9 @@ fn bars(title: &str, unit: &str, rows: &[&FsyncRow], of: Of, spread: Option<Of>)
     Figure::Bars(Bars {
         title: title.into(),
         unit: unit.into(),
-        log: false,
         series: series.map(str::to_owned).to_vec(),
         groups,
+        ..Bars::default()
     })
 }
 
@@ -170,6 +170,7 @@ fn phases(rows: &[&FsyncRow]) -> Figure {
         log: true,
         series: head(&["data", "node", "flush"]),
         groups: rows.iter().map(group).collect(),
+        ..Bars::default()
     })
 }
 
@@ -237,5 +238,6 @@ fn mount_bars(rows: &[&FsyncRow]) -> Figure {
         log: true,
         series,
         groups,
+        ..Bars::default()
     })
 }

@@ -14,6 +14,7 @@ mod tag;
 mod verify;
 mod witness;
 
+use crate::budget::Budget;
 use crate::machine::Machine;
 use crate::options::Common;
 use crate::progress::Progress;
@@ -103,7 +104,7 @@ pub fn run(args: &Args) -> Result<Report> {
         for p in &policies {
             progress.step(&format!("{e} {p}"));
             if !budget.has_time_for_another(rows.len()) && !rows.is_empty() {
-                report.notes.push(format!("{e} {p} was left out: the time was over"));
+                report.leave_out(format!("{e} {p}"), Budget::OVER);
                 continue;
             }
             let e = changed(args, e)?;
@@ -114,7 +115,9 @@ pub fn run(args: &Args) -> Result<Report> {
             for run in runs {
                 match run {
                     Ok(row) => rows.push(row),
-                    Err(why) if policies.len() > 1 => report.notes.push(format!("failed: {why:#}")),
+                    Err(why) if policies.len() > 1 => {
+                        report.leave_out(format!("{} {p}", e.name), format!("it failed: {why:#}"))
+                    }
                     Err(why) => return Err(why),
                 }
             }

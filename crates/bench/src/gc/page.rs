@@ -3,27 +3,29 @@ use super::Row;
 use crate::page::{Bar, Bars, Figure, Group, Lines, Series, Table, short};
 
 pub fn figures(rows: &[Row]) -> Vec<Figure> {
-    let mut policies: Vec<&str> = Vec::new();
-    for r in rows {
-        if !policies.contains(&r.policy.as_str()) {
-            policies.push(&r.policy);
+    let mut policies: Vec<String> = Vec::new();
+    for name in rows.iter().map(name) {
+        if !policies.contains(&name) {
+            policies.push(name);
         }
     }
     let groups = rows.chunk_by(|a, b| a.experiment == b.experiment).map(|of| Group {
         name: of.first().map_or(String::new(), |r| r.experiment.clone()),
         bars: policies
             .iter()
-            .map(|p| of.iter().find(|r| r.policy == *p).map(|r| Bar { value: r.whole.waf, range: None }))
+            .map(|p| of.iter().find(|r| name(r) == *p).map(|r| Bar { value: r.whole.waf, range: None }))
             .collect(),
     });
     let bars = Bars {
         title: "Write amplification".into(),
         unit: "blocks written for each the application wrote".into(),
-        log: false,
-        series: policies.iter().map(|&p| p.to_owned()).collect(),
+        log: true,
+        reference: Some(1.0),
         groups: groups.collect(),
+        series: policies,
     };
-    vec![Figure::Bars(bars), table(rows), over_time(rows)]
+    let by_experiment = rows.chunk_by(|a, b| a.experiment == b.experiment);
+    [Figure::Bars(bars), table(rows)].into_iter().chain(by_experiment.map(over_time)).collect()
 }
 
 fn table(rows: &[Row]) -> Figure {
@@ -63,16 +65,22 @@ fn table(rows: &[Row]) -> Figure {
     })
 }
 
+/// The policies of one experiment.
 fn over_time(rows: &[Row]) -> Figure {
     let curve = |r: &Row| Series {
-        name: format!("{} {}", r.experiment, r.policy),
+        name: name(r),
         points: r.quarters.iter().map(|q| (q.app_writes as f64, q.waf)).collect(),
     };
     Figure::Lines(Lines {
-        title: "From the beginning to each quarter".into(),
+        title: format!("{}: from the beginning to each quarter", rows.first().map_or("", |r| &r.experiment)),
         x: "application writes".into(),
         y: "write amplification".into(),
-        series: rows.iter().take(8).map(curve).collect(),
+        series: rows.iter().map(curve).collect(),
         ..Lines::default()
     })
+}
+
+/// The policy, and where it ran.
+fn name(row: &Row) -> String {
+    if row.source == "model" { row.policy.clone() } else { format!("{} in the engine", row.policy) }
 }

@@ -122,6 +122,7 @@ fn one(place: &Place, scale: &Scale, mode: Mode, mib: u64, others: Others) -> Re
         ops_per_s: ops / seconds,
         ops_spread_percent: 0.0,
         latency_us: LatencyUs::of(&times.recorded()),
+        latency: times.recorded(),
         applying_us: None,
         blocked_us: BlockedUs::default(),
         checkpoints: 0.0,

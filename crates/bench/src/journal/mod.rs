@@ -185,6 +185,7 @@ fn compare(
         report.mkfs = mkfs;
         Ok(parts)
     })?;
+    report.note_rounds("all workloads", found.first().map_or(0, |(_, runs)| runs.len()), scale.rounds);
     for ((work, mode), rounds) in &found {
         for part in 0..rounds.first().map_or(0, Vec::len) {
             let runs: Vec<&Once> = rounds.iter().filter_map(|parts| parts.get(part)).collect();

@@ -1,7 +1,7 @@
 //! Tables of the page, and figures compared with their targets.
 use super::arm::Mode;
 use super::row::{COMMIT_STEPS, JournalRow};
-use crate::page::{Bar, Bars, Figure, Group, Table, short};
+use crate::page::{Bar, Bars, Figure, Group, Lines, Series, Table, short};
 use crate::report::Report;
 use crate::sample::Sample;
 
@@ -27,6 +27,7 @@ pub fn fill(report: &mut Report, rows: &[JournalRow]) {
         Figure::Table(costs(rows)),
         Figure::Table(phases(rows)),
     ]);
+    report.figures.extend(rows.chunk_by(|a, b| a.workload == b.workload).map(latencies));
 }
 
 /// Closing sections of the page.
@@ -132,6 +133,19 @@ fn throughput(rows: &[JournalRow]) -> Figure {
     }
     let series = Mode::BOTH.map(|m| m.name().to_owned()).into();
     Figure::Bars(Bars { title: "Operations a second".into(), groups, series, ..Bars::default() })
+}
+
+/// Of one workload, in both modes.
+fn latencies(rows: &[JournalRow]) -> Figure {
+    let series = rows.iter().map(|r| Series::cumulative(r.mode.name().to_owned(), &r.latency));
+    Figure::Lines(Lines {
+        title: format!("Latency of operations: {}", rows.first().map_or("", |r| &r.workload)),
+        x: "µs".into(),
+        y: "share of the operations that took up to this".into(),
+        log_x: true,
+        series: series.collect(),
+        ..Lines::default()
+    })
 }
 
 /// The target figures with the results of this run.

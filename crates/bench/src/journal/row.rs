@@ -76,6 +76,9 @@ pub struct JournalRow {
     pub ops_per_s: f64,
     pub ops_spread_percent: f64,
     pub latency_us: LatencyUs,
+    /// All of them, in nanoseconds.
+    #[serde(skip)]
+    pub latency: Recorded,
     /// Of operations concurrent with a checkpoint or apply.
     pub applying_us: Option<LatencyUs>,
     pub blocked_us: BlockedUs,
@@ -157,6 +160,7 @@ pub fn combine(mode: Mode, threads: usize, runs: &[&Once]) -> JournalRow {
     let median = |f: &dyn Fn(&Once) -> f64| Sample::of(&runs.iter().map(|o| f(o)).collect::<Vec<_>>()).median;
     let all = |f: &dyn Fn(&Once) -> &Recorded| runs.iter().fold(Recorded::default(), |all, o| all.and(f(o)));
     let ops = Sample::of(&runs.iter().map(|o| o.ops as f64 / o.seconds).collect::<Vec<_>>());
+    let latency = all(&|o| &o.latency);
     let (applying, logged) = (all(&|o| &o.applying), mode == Mode::Journal);
     let phases: Vec<Phases> = runs.iter().filter_map(|o| o.phases).collect();
     JournalRow {
@@ -168,7 +172,8 @@ pub fn combine(mode: Mode, threads: usize, runs: &[&Once]) -> JournalRow {
         ops: median(&|o| o.ops as f64),
         ops_per_s: ops.median,
         ops_spread_percent: ops.spread_percent(),
-        latency_us: LatencyUs::of(&all(&|o| &o.latency)),
+        latency_us: LatencyUs::of(&latency),
+        latency,
         applying_us: (applying.count() > 0).then(|| LatencyUs::of(&applying)),
         blocked_us: BlockedUs::of(&all(&|o| &o.blocked)),
         checkpoints: median(&|o| o.checkpoints as f64),

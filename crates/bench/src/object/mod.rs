@@ -86,6 +86,7 @@ pub fn run(args: &Args) -> Result<Report> {
     report
         .notes
         .push("raw: a PUT of 4 KiB, or objects of 8 MiB, 8 in flight, without errors and stalls.".into());
+    report.note_rounds("all", found.first().map_or(0, |(_, runs)| runs.len()), common.rounds());
     for ((work, ms), rounds) in &found {
         report.push(&row(*work, *ms, rounds))?;
     }

@@ -1,14 +1,16 @@
 //! The report as a self-contained HTML page: tables, plots, machine and command.
+mod files;
 mod number;
 mod plot;
 mod scale;
 
+pub use files::files;
 pub use number::short;
 pub use plot::{Bar, Bars, Group, Lines, Series};
 
 use crate::report::Report;
 use number::escaped;
-use plot::COLOURS;
+use plot::{COLOURS, Plot, WIDTH};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -24,6 +26,35 @@ pub enum Figure {
     Table(Table),
     Bars(Bars),
     Lines(Lines),
+}
+
+impl Figure {
+    fn title(&self) -> &str {
+        match self {
+            Self::Text { title, .. } => title,
+            Self::Table(table) => &table.title,
+            Self::Bars(bars) => &bars.title,
+            Self::Lines(lines) => &lines.title,
+        }
+    }
+
+    /// Names of its colours, if it has several.
+    fn legend(&self) -> Vec<&str> {
+        let names: Vec<&str> = match self {
+            Self::Bars(bars) => bars.series.iter().map(String::as_str).collect(),
+            Self::Lines(lines) => lines.series.iter().map(|s| s.name.as_str()).collect(),
+            Self::Text { .. } | Self::Table(_) => Vec::new(),
+        };
+        if names.len() < 2 { Vec::new() } else { names }
+    }
+
+    fn plot(&self) -> Option<Plot> {
+        match self {
+            Self::Bars(bars) => Some(bars.plot()),
+            Self::Lines(lines) => Some(lines.plot()),
+            Self::Text { .. } | Self::Table(_) => None,
+        }
+    }
 }
 
 /// Columns of numbers are aligned to the right.
@@ -43,7 +74,7 @@ pub fn html(report: &Report) -> String {
          content=\"width=device-width\"><title>segno bench {0}</title><style>{1}</style></head><body><main>\
          <h1>segno bench {0}</h1><p class=\"lead\">{2}</p>",
         escaped(&report.experiment),
-        include_str!("style.css"),
+        concat!(include_str!("style.css"), include_str!("plot.css")),
         escaped(&lead(report)),
     );
     notes(&mut out, report);
@@ -55,21 +86,16 @@ pub fn html(report: &Report) -> String {
                 paragraphs.iter().for_each(|p| element(&mut out, "p", p));
             }
             Figure::Table(t) => table(&mut out, t),
-            Figure::Bars(b) => {
-                heading(&mut out, &b.title);
-                legend(&mut out, b.series.iter());
-                out.push_str(&b.svg());
-            }
-            Figure::Lines(l) => {
-                heading(&mut out, &l.title);
-                legend(&mut out, l.series.iter().map(|s| &s.name));
-                out.push_str(&l.svg());
+            Figure::Bars(_) | Figure::Lines(_) => {
+                heading(&mut out, figure.title());
+                legend(&mut out, &figure.legend());
+                figure.plot().iter().for_each(|plot| inline(&mut out, figure.title(), plot));
             }
         }
         out.push_str("</section>");
     }
     out.push_str("<section><details><summary>All results</summary>");
-    table(&mut out, &all_results(report));
+    table(&mut out, &all_fields(report, short));
     out.push_str("</details></section>");
     setting(&mut out, report);
     out + "</main></body></html>\n"
@@ -78,14 +104,14 @@ pub fn html(report: &Report) -> String {
 /// Notes and tables, or the rows if there is no table, for a terminal.
 pub fn text(report: &Report) -> String {
     let mut out = format!("segno bench {}: {}\n", report.experiment, lead(report));
-    for note in &report.notes {
+    for note in report.left_out().iter().chain(&report.notes) {
         let _ = writeln!(out, "* {note}");
     }
     let tables =
         || report.figures.iter().filter_map(|f| if let Figure::Table(t) = f { Some(t) } else { None });
     tables().for_each(|t| text_table(&mut out, t));
     if tables().next().is_none() {
-        text_table(&mut out, &all_results(report));
+        text_table(&mut out, &all_fields(report, short));
     }
     out
 }
@@ -109,15 +135,17 @@ fn text_table(out: &mut String, t: &Table) {
 fn lead(report: &Report) -> String {
     let m = &report.machine;
     let on = m.device.as_ref().map_or(String::new(), |d| format!(", on {} ({})", d.name, d.kind));
-    format!("{} × {}, {}{on}. Seed {}.", m.cpus, m.cpu, m.kernel, report.seed)
+    let commit = m.commit.as_ref().map_or(String::new(), |commit| format!(", commit {commit}"));
+    format!("segno {}{commit}; {} × {}, {}{on}. Seed {}.", m.version, m.cpus, m.cpu, m.kernel, report.seed)
 }
 
 fn notes(out: &mut String, report: &Report) {
-    if report.notes.is_empty() {
+    let left_out = report.left_out();
+    if report.notes.is_empty() && left_out.is_empty() {
         return;
     }
     out.push_str("<section><h2>Read this first</h2><ul>");
-    report.notes.iter().for_each(|n| element(out, "li", n));
+    left_out.iter().chain(&report.notes).for_each(|n| element(out, "li", n));
     out.push_str("</ul></section>");
 }
 
@@ -131,15 +159,25 @@ fn element(out: &mut String, tag: &str, text: &str) {
     let _ = write!(out, "<{tag}>{}</{tag}>", escaped(text));
 }
 
-fn legend<'a>(out: &mut String, names: impl ExactSizeIterator<Item = &'a String>) {
-    if names.len() < 2 {
+fn legend(out: &mut String, names: &[&str]) {
+    if names.is_empty() {
         return;
     }
     out.push_str("<div class=\"legend\">");
-    for (i, name) in names.enumerate() {
+    for (i, name) in names.iter().enumerate() {
         let _ = write!(out, "<span><i class=\"b{}\"></i>{}</span>", i % COLOURS, escaped(name));
     }
     out.push_str("</div>");
+}
+
+fn inline(out: &mut String, title: &str, plot: &Plot) {
+    let _ = write!(
+        out,
+        "<div class=\"scroll\"><svg viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"{}\">{}</svg></div>",
+        plot.height,
+        escaped(title),
+        plot.elements
+    );
 }
 
 fn table(out: &mut String, t: &Table) {
@@ -170,13 +208,13 @@ fn table(out: &mut String, t: &Table) {
 }
 
 /// Every field of every row, the fields of inner objects by their path.
-fn all_results(report: &Report) -> Table {
+fn all_fields(report: &Report, number: fn(f64) -> String) -> Table {
     let rows: Vec<Vec<(String, String)>> = report
         .results
         .iter()
         .map(|r| {
             let mut cells = Vec::new();
-            flatten("", &Value::Object(r.0.clone()), &mut cells);
+            flatten("", &Value::Object(r.0.clone()), number, &mut cells);
             cells
         })
         .collect();
@@ -193,16 +231,16 @@ fn all_results(report: &Report) -> Table {
     Table { head, rows, ..Table::default() }
 }
 
-fn flatten(path: &str, v: &Value, out: &mut Vec<(String, String)>) {
+fn flatten(path: &str, v: &Value, number: fn(f64) -> String, out: &mut Vec<(String, String)>) {
     let text = match v {
         Value::Object(fields) => {
             for (name, field) in fields {
                 let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-                flatten(&path, field, out);
+                flatten(&path, field, number, out);
             }
             return;
         }
-        Value::Number(n) => n.as_f64().map_or(n.to_string(), short),
+        Value::Number(n) => n.as_f64().map_or(n.to_string(), number),
         Value::String(s) => s.clone(),
         Value::Null => String::new(),
         other => other.to_string(),
@@ -215,7 +253,7 @@ fn setting(out: &mut String, report: &Report) {
     out.push_str("<section><h2>How it was measured</h2>");
     element(out, "pre", &report.machine.command.join(" "));
     let mut facts = Vec::new();
-    flatten("", &Value::Object(report.config.clone()), &mut facts);
+    flatten("", &Value::Object(report.config.clone()), short, &mut facts);
     definitions(out, &facts);
     out.push_str("</section><section><h2>Machine</h2>");
     let mut facts = Vec::new();
@@ -223,7 +261,7 @@ fn setting(out: &mut String, report: &Report) {
     if let Some(fields) = machine.as_object_mut() {
         fields.remove("command");
     }
-    flatten("", &machine, &mut facts);
+    flatten("", &machine, short, &mut facts);
     definitions(out, &facts);
     out.push_str("</section>");
     if !report.mkfs.is_empty() {

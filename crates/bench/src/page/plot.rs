@@ -1,23 +1,35 @@
-//! Plots as inline SVG. Colours come from the style sheet, so that they follow the theme.
+//! Plots as SVG. Colours come from a style sheet, so that those of a page follow its theme.
 use super::number::{escaped, short};
 use super::scale::Scale;
 use std::fmt::Write;
 
-const WIDTH: f64 = 760.0;
+pub const WIDTH: f64 = 760.0;
+/// Of curves.
 const HEIGHT: f64 = 320.0;
 const LEFT: f64 = 70.0;
 const RIGHT: f64 = 34.0;
+/// Right of bars, for their values.
+const VALUES: f64 = 84.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 46.0;
+const BAR: f64 = 15.0;
+/// Between groups of bars.
+const GAP: f64 = 9.0;
+/// Width of a character in the letters of the style sheet, rather too much.
+const CHARACTER: f64 = 6.8;
+/// Characters of a name beside bars; the whole is in its title.
+const NAME: usize = 48;
 /// Colours of the style sheet.
 pub const COLOURS: usize = 8;
 
-/// Groups of bars side by side, one bar for each series.
+/// Groups of bars below each other, one bar for each series.
 #[derive(Clone, Debug, Default)]
 pub struct Bars {
     pub title: String,
     pub unit: String,
     pub log: bool,
+    /// A value with a line, which bars begin at: 1 for ratios.
+    pub reference: Option<f64>,
     pub series: Vec<String>,
     pub groups: Vec<Group>,
 }
@@ -54,6 +66,12 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
 }
 
+/// Elements of a plot, and its height.
+pub struct Plot {
+    pub elements: String,
+    pub height: f64,
+}
+
 impl From<crate::sample::Sample> for Bar {
     fn from(s: crate::sample::Sample) -> Self {
         Self { value: s.median, range: (s.n > 1).then_some((s.min, s.max)) }
@@ -66,79 +84,103 @@ impl From<f64> for Bar {
     }
 }
 
+impl Series {
+    /// The share of values up to each one, for values in nanoseconds that are shown in microseconds.
+    pub fn cumulative(name: String, values: &crate::Recorded) -> Self {
+        let all: u64 = values.hits().map(|(_, count)| count).sum();
+        let mut sum = 0;
+        let points = values.hits().filter(|(_, count)| *count > 0).map(|(ns, count)| {
+            sum += count;
+            (ns.clamp(1, values.max().max(1)) as f64 / 1000.0, sum as f64 / all as f64)
+        });
+        Self { name, points: points.collect() }
+    }
+}
+
 impl Bars {
-    pub(super) fn svg(&self) -> String {
+    pub(super) fn plot(&self) -> Plot {
+        let longest = self.groups.iter().map(|g| g.name.chars().count().min(NAME)).max().unwrap_or(0);
+        let left = longest as f64 * CHARACTER + 16.0;
+        let of_group = |g: &Group| g.bars.len().max(1) as f64 * BAR + GAP;
+        let bottom = TOP + self.groups.iter().map(of_group).sum::<f64>();
         let all = self.groups.iter().flat_map(|g| &g.bars).flatten();
-        let values = all.flat_map(|b| [b.value, b.range.map_or(b.value, |r| r.1)]);
-        let y = Scale::over(values, self.log, HEIGHT - BOTTOM, TOP);
-        let mut out = open(&self.title);
-        y_axis(&mut out, &y, &self.unit);
-        let room = (WIDTH - LEFT - RIGHT) / self.groups.len().max(1) as f64;
-        let width = (room * 0.8 / self.series.len().max(1) as f64).min(72.0);
-        for (g, group) in self.groups.iter().enumerate() {
-            let middle = LEFT + room * (g as f64 + 0.5);
-            // Long names alternate between two lines.
-            let line = if room < 7.0 * group.name.chars().count() as f64 { g % 2 } else { 0 };
-            text(&mut out, middle, HEIGHT - BOTTOM + 18.0 + 15.0 * line as f64, "middle", "", &group.name);
-            let first = middle - width * group.bars.len() as f64 / 2.0;
+        let values = all.flat_map(|b| {
+            let (low, high) = b.range.unwrap_or((b.value, b.value));
+            [low, b.value, high]
+        });
+        let x = Scale::over(values.chain(self.reference), self.log, left, WIDTH - VALUES);
+        let mut out = String::new();
+        x_axis(&mut out, &x, bottom, &self.unit);
+        let mut top = TOP;
+        for group in &self.groups {
+            let middle = top + (of_group(group) - GAP) / 2.0;
+            name(&mut out, left - 8.0, middle + 4.0, &group.name);
             for (i, bar) in group.bars.iter().enumerate() {
                 if let Some(bar) = bar {
                     let name = format!("{}, {}", group.name, self.series.get(i).map_or("", |s| s));
-                    one_bar(&mut out, &y, bar, first + width * i as f64, width, i % COLOURS, &name);
+                    self.bar(&mut out, &x, bar, top + BAR * i as f64, i % COLOURS, &name);
                 }
             }
+            top += of_group(group);
         }
-        out + "</svg>"
+        if let Some(reference) = self.reference {
+            let at = x.place(reference);
+            let _ = write!(out, "<path class=\"one\" d=\"M{at:.1} {TOP}V{bottom:.1}\"/>");
+        }
+        Plot { elements: out, height: bottom + BOTTOM }
+    }
+
+    fn bar(&self, out: &mut String, x: &Scale, bar: &Bar, top: f64, colour: usize, name: &str) {
+        let (from, to) = (x.place(self.reference.unwrap_or(0.0)), x.place(bar.value));
+        let range = bar.range.map_or(String::new(), |(a, b)| format!(" ({} to {})", short(a), short(b)));
+        let _ = write!(
+            out,
+            "<rect class=\"c{colour}\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" rx=\"2\"><title>{}: {}{range}</title></rect>",
+            from.min(to),
+            top + 1.0,
+            (to - from).abs().max(1.0),
+            BAR - 2.0,
+            escaped(name),
+            short(bar.value),
+        );
+        let middle = top + BAR / 2.0;
+        let mut end = from.max(to);
+        if let Some((low, high)) = bar.range {
+            let (low, high) = (x.place(low), x.place(high));
+            let _ = write!(out, "<path class=\"range\" d=\"M{low:.1} {middle:.1}H{high:.1}\"/>");
+            end = end.max(high);
+        }
+        text(out, end + 5.0, middle + 4.0, "start", "value", &short(bar.value));
     }
 }
 
-fn one_bar(out: &mut String, y: &Scale, bar: &Bar, x: f64, width: f64, colour: usize, name: &str) {
-    let (top, bottom) = (y.place(bar.value), HEIGHT - BOTTOM);
-    let gap = (width * 0.06).min(3.0);
-    let range = bar.range.map_or(String::new(), |(a, b)| format!(" ({} to {})", short(a), short(b)));
+/// A name beside its bars; a long one is cut.
+fn name(out: &mut String, x: f64, y: f64, whole: &str) {
+    if whole.chars().count() <= NAME {
+        return text(out, x, y, "end", "", whole);
+    }
+    let cut: String = whole.chars().take(NAME - 1).chain(['…']).collect();
     let _ = write!(
         out,
-        "<rect class=\"c{colour}\" x=\"{:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{:.1}\" rx=\"2\"><title>{}: {}{range}</title></rect>",
-        x + gap,
-        width - 2.0 * gap,
-        (bottom - top).max(1.0),
-        escaped(name),
-        short(bar.value),
+        "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"end\">{}<title>{}</title></text>",
+        escaped(&cut),
+        escaped(whole)
     );
-    let middle = x + width / 2.0;
-    let mut label = top;
-    if let Some((low, high)) = bar.range {
-        let (low, high) = (y.place(low), y.place(high));
-        let _ = write!(
-            out,
-            "<path class=\"range\" d=\"M{middle:.1} {low:.1}V{high:.1}M{:.1} {low:.1}h6M{:.1} {high:.1}h6\"/>",
-            middle - 3.0,
-            middle - 3.0
-        );
-        label = high;
-    }
-    if width >= 26.0 {
-        text(out, middle, label - 4.0, "middle", "value", &short(bar.value));
-    }
 }
 
 impl Lines {
-    pub(super) fn svg(&self) -> String {
+    pub(super) fn plot(&self) -> Plot {
         let points = || self.series.iter().flat_map(|s| &s.points);
+        let bottom = HEIGHT - BOTTOM;
         let x = Scale::over(points().map(|p| p.0), self.log_x, LEFT, WIDTH - RIGHT);
-        let y = Scale::over(points().map(|p| p.1), self.log_y, HEIGHT - BOTTOM, TOP);
-        let mut out = open(&self.title);
+        let y = Scale::over(points().map(|p| p.1), self.log_y, bottom, TOP);
+        let mut out = String::new();
         y_axis(&mut out, &y, &self.y);
-        for tick in x.ticks() {
-            let at = x.place(tick);
-            let _ = write!(out, "<path class=\"grid\" d=\"M{at:.1} {TOP}V{}\"/>", HEIGHT - BOTTOM);
-            text(&mut out, at, HEIGHT - BOTTOM + 16.0, "middle", "", &short(tick));
-        }
-        text(&mut out, (LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 6.0, "middle", "unit", &self.x);
+        x_axis(&mut out, &x, bottom, &self.x);
         for (i, s) in self.series.iter().enumerate() {
             curve(&mut out, s, i % COLOURS, &x, &y);
         }
-        out + "</svg>"
+        Plot { elements: out, height: HEIGHT }
     }
 }
 
@@ -164,8 +206,14 @@ fn curve(out: &mut String, s: &Series, colour: usize, x: &Scale, y: &Scale) {
     }
 }
 
-fn open(title: &str) -> String {
-    format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">", escaped(title))
+/// Ticks from top to bottom, with values and unit below.
+fn x_axis(out: &mut String, x: &Scale, bottom: f64, unit: &str) {
+    for tick in x.ticks() {
+        let at = x.place(tick);
+        let _ = write!(out, "<path class=\"grid\" d=\"M{at:.1} {TOP}V{bottom:.1}\"/>");
+        text(out, at, bottom + 18.0, "middle", "", &short(tick));
+    }
+    text(out, x.middle(), bottom + BOTTOM - 6.0, "middle", "unit", unit);
 }
 
 fn y_axis(out: &mut String, y: &Scale, unit: &str) {
@@ -174,15 +222,15 @@ fn y_axis(out: &mut String, y: &Scale, unit: &str) {
         let _ = write!(out, "<path class=\"grid\" d=\"M{LEFT} {at:.1}H{}\"/>", WIDTH - RIGHT);
         text(out, LEFT - 8.0, at + 4.0, "end", "", &short(tick));
     }
-    let middle = (TOP + HEIGHT - BOTTOM) / 2.0;
     let _ = write!(
         out,
-        "<text class=\"unit\" text-anchor=\"middle\" transform=\"translate(14 {middle:.1}) rotate(-90)\">{}</text>",
+        "<text class=\"unit\" text-anchor=\"middle\" transform=\"translate(14 {:.1}) rotate(-90)\">{}</text>",
+        y.middle(),
         escaped(unit)
     );
 }
 
-fn text(out: &mut String, x: f64, y: f64, anchor: &str, class: &str, words: &str) {
+pub(super) fn text(out: &mut String, x: f64, y: f64, anchor: &str, class: &str, words: &str) {
     let _ = write!(
         out,
         "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>",

@@ -34,6 +34,11 @@ impl Scale {
         self.from + (self.to - self.from) * share.clamp(0.0, 1.0)
     }
 
+    /// The position of its middle.
+    pub fn middle(&self) -> f64 {
+        f64::midpoint(self.from, self.to)
+    }
+
     /// Round values along the axis.
     pub fn ticks(&self) -> Vec<f64> {
         if self.log {

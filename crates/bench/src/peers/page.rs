@@ -65,6 +65,7 @@ pub fn fill(report: &mut Report, steps: &[&Step], rows: &[Row], rounds: usize) {
         title: "Segno's rate over that of each".into(),
         unit: "ratio".into(),
         log: true,
+        reference: Some(1.0),
         series: others.iter().map(ToString::to_string).collect(),
         groups,
     }));

@@ -82,6 +82,8 @@ pub fn run(args: &Args) -> Result<Report> {
             progress.step(&case.title(&group.target));
             case.run(&group.target, common.seed.wrapping_add(round as u64), &mut report.mkfs)
         })?;
+        let done = found.first().map_or(0, |(_, runs)| runs.len());
+        report.note_rounds(group.target.name(), done, common.rounds());
         let raw: Vec<f64> =
             found.iter().filter(|f| f.0.is_none()).flat_map(|f| &f.1).map(Outcome::speed).collect();
         let cases = found.iter().filter_map(|(case, outcomes)| Some(((*case)?, outcomes)));
