@@ -30,6 +30,7 @@ pub mod quota;
 pub mod rdev;
 pub mod record;
 pub mod sit;
+pub mod size;
 pub mod summary;
 pub mod superblock;
 pub mod support;

@@ -95,6 +95,11 @@ impl Device {
         Ok(Self { unnamed, ..Self::at(path, storage.doing_at("open", path)?) })
     }
 
+    /// Opens a file or device that holds an external journal.
+    pub(crate) fn open_journal(path: &Path, read_only: bool) -> Result<Self, DeviceError> {
+        Ok(Self::at(path, open_storage(path, OpenOptions { read_only, direct: false })?))
+    }
+
     fn at(path: &Path, storage: Arc<dyn BlockDevice>) -> Self {
         Self { path: Some(path.to_owned()), ..Self::from(storage) }
     }

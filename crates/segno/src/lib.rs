@@ -30,7 +30,7 @@
 //! |---|---|
 //! | name the storage | [`Device`] |
 //! | make a volume | [`format()`], [`FormatOptions`] |
-//! | open and close one | [`Volume`], [`MountOptions`] |
+//! | open and close one | [`Volume`], [`MountOptions`], [`settings`] |
 //! | work with paths | [`Dir`], [`ReadDir`], [`Walk`] |
 //! | read and write | [`File`], [`OpenOptions`] |
 //! | read and change attributes | [`Metadata`], [`SetMetadata`] |
@@ -91,6 +91,7 @@ pub use segno_check::{
     Report as CheckReport, RollForward, Severity, Summary as CheckSummary,
 };
 pub use segno_device::BlockDevice;
+pub use segno_engine::options as settings;
 pub use segno_engine::options::Discard;
 pub use segno_engine::{Extent, ExtentKind, Time};
 pub use segno_format::Features;

@@ -1,11 +1,26 @@
 //! How volumes are opened.
 use crate::device::{Claim, Device};
-use crate::error::{Cause, errno, refuse};
-use segno_engine::options::{Discard, JournalMode};
+use crate::error::{Cause, Doing, Error, errno, refuse};
+use segno_engine::options::{Discard, JournalMode, Parsed};
 use segno_engine::{JournalArea, Observer};
+use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 
 /// How to open a volume.
+///
+/// The methods set what most programs need. Everything else is a field of [`Settings`](crate::settings::MountOptions), or a word of
+/// an option line, as `segno mount -o` takes it ([all words](crate::settings::table)):
+///
+/// ```
+/// use segno::MountOptions;
+/// use segno::settings::FsyncMode;
+/// let options: MountOptions = "journal=on,gc_policy=atgc,commit=30".parse()?;
+/// let options = options.settings(|s| s.fsync_mode = FsyncMode::Posix);
+/// assert_eq!("mode=fast".parse::<MountOptions>().unwrap_err().to_string(),
+///     "cannot read the mount options: mount option mode=fast: choose adaptive or lfs");
+/// # Ok::<(), segno::Error>(())
+/// ```
 ///
 /// ```
 /// # fn main() -> segno::Result<()> {
@@ -20,7 +35,15 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default)]
 pub struct MountOptions {
     engine: segno_engine::MountOptions,
-    journal: Option<Device>,
+    journal: Option<External>,
+}
+
+/// An external journal.
+#[derive(Clone, Debug)]
+enum External {
+    Device(Device),
+    /// Opened with the volume.
+    Path(PathBuf),
 }
 
 impl MountOptions {
@@ -55,7 +78,7 @@ impl MountOptions {
     /// holes of a file, as `segno mount` and `segno journal create` do; commits then wait for that.
     #[must_use]
     pub fn journal(mut self, device: &Device) -> Self {
-        self.journal = Some(device.clone());
+        self.journal = Some(External::Device(device.clone()));
         self
     }
 
@@ -82,6 +105,21 @@ impl MountOptions {
         self
     }
 
+    /// Changes any settings of the engine.
+    ///
+    /// ```
+    /// # use segno::MountOptions;
+    /// let options = MountOptions::new().settings(|s| {
+    ///     s.compression.extensions = vec!["log".into()];
+    ///     s.background_gc = false;
+    /// });
+    /// ```
+    #[must_use]
+    pub fn settings(mut self, change: impl FnOnce(&mut segno_engine::MountOptions)) -> Self {
+        change(&mut self.engine);
+        self
+    }
+
     /// Receives messages that belong to no call, such as that a journal was ignored. It is called from any thread and
     /// must not use the volume.
     #[must_use]
@@ -97,12 +135,28 @@ impl MountOptions {
     ) -> Result<(segno_engine::MountOptions, Option<Claim>), Cause> {
         let mut options = self.engine.clone();
         options.read_only |= device.storage().read_only();
-        let Some(journal) = &self.journal else { return Ok((options, None)) };
+        let journal = match &self.journal {
+            None => return Ok((options, None)),
+            Some(External::Device(journal)) => journal.clone(),
+            Some(External::Path(path)) => Device::open_journal(path, options.read_only)?,
+        };
         if journal.storage().read_only() && !options.read_only {
             return Err(refuse(errno::ROFS, "the journal is open for reading only"));
         }
         let claim = journal.claim()?;
         options.journal = JournalMode::External(JournalArea::whole(Arc::clone(journal.storage())));
         Ok((options, Some(claim)))
+    }
+}
+
+/// Words of `segno mount -o` with commas between them, for what the engine does. Of repeated ones the last one wins. A journal's path
+/// is opened with the volume.
+impl FromStr for MountOptions {
+    type Err = Error;
+
+    fn from_str(words: &str) -> Result<Self, Error> {
+        let parsed = Parsed::parse(words).map_err(|why| refuse(errno::INVAL, why));
+        let (engine, journal) = parsed.doing("read the mount options")?;
+        Ok(Self { engine, journal: journal.map(External::Path) })
     }
 }

@@ -6,6 +6,7 @@ mod damage;
 mod files;
 mod image;
 mod names;
+mod options;
 mod paths;
 mod unsupported;
 mod volumes;

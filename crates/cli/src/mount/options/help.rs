@@ -12,8 +12,8 @@ pub fn text() -> String {
     for group in &table::GROUPS {
         out += group.title;
         out += ":\n";
-        for option in group.options {
-            out += &entry(&option.syntax(), &format!("{} [{}]", option.help, option.default));
+        for option in group.options() {
+            out += &entry(&option.syntax, &format!("{} [{}]", option.help, option.default));
         }
         out += "\n";
     }

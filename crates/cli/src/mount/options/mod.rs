@@ -1,9 +1,9 @@
-//! Mount options. [`table`] has a row for each, and [`foreign`] for each word that is none; everything else here applies,
-//! lists or describes the rows.
+//! Mount options. [`table`] has a row for each, with those of the engine, and [`foreign`] for each word that is none; everything
+//! else here applies, lists or describes the rows.
 pub mod compress;
-mod discard;
 #[cfg(test)]
 mod docs;
+mod flag;
 mod foreign;
 pub mod help;
 #[cfg(test)]
@@ -11,17 +11,16 @@ mod kernel;
 #[cfg(test)]
 mod kernel_table;
 pub mod pages;
-mod row;
 mod suggest;
 mod table;
 
 use crate::storage::PartOption;
 use crate::store;
 use anyhow::{Result, anyhow, bail, ensure};
-use row::MountOption;
+use flag::Flag;
 use rustix::mount::MountFlags;
 use segno_engine::MountOptions;
-use segno_engine::options::{AllocMode, JournalMode};
+use segno_engine::options::Parsed;
 use segno_fuse::{AtDeath, FuseOptions, Ownership};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -32,8 +31,6 @@ use std::str::FromStr;
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     pub engine: MountOptions,
-    /// An option was given that is for read-only mounts.
-    needs_ro: bool,
     /// Of the server, but for what depends on the device and on `engine`.
     pub fuse: FuseOptions,
     /// Never mount as `fuseblk`.
@@ -85,30 +82,18 @@ impl Settings {
 
     /// Reads the words after `-o`, in order.
     pub fn parse(words: &[String], root: bool) -> Result<Self> {
-        let mut settings = Self::new(root);
+        let (mut settings, mut engine) = (Self::new(root), Parsed::default());
         for word in words.iter().flat_map(|w| w.split(',')).filter(|w| !w.is_empty()) {
-            settings.apply(word)?;
+            settings.apply(&mut engine, word)?;
         }
+        (settings.engine, settings.journal) = engine.finish().map_err(|why| anyhow!(why))?;
         // The kernel's FUSE makes writes synchronous, but no changes of directories.
         settings.engine.dirsync = settings.fuse.extra.iter().any(|f| f == "sync" || f == "dirsync");
         ensure!(
-            !settings.needs_ro || settings.engine.read_only,
-            "norecovery needs a read-only mount: add ro"
+            !settings.restart || !root || settings.fuse_only || settings.engine.read_only,
+            "restart=remount needs blk=off: the kernel keeps a mount of type fuseblk until no file of it is open"
         );
-        ensure!(
-            settings.engine.mode != AllocMode::Lfs || settings.engine.gc_policy.as_deref() != Some("atgc"),
-            "atgc and mode=lfs exclude each other, as in the kernel: leave one out"
-        );
-        if let Some(both) = compress::contradiction(&settings.engine.compression) {
-            bail!(
-                "compress_extension={both} and nocompress_extension={both} exclude each other: leave one out"
-            );
-        }
         if settings.restart {
-            ensure!(
-                !root || settings.fuse_only || settings.engine.read_only,
-                "restart=remount needs blk=off: the kernel keeps a mount of type fuseblk until no file of it is open"
-            );
             settings.fuse.at_death = AtDeath::MakeRoom;
         }
         ensure!(
@@ -120,20 +105,19 @@ impl Settings {
 
     /// All options with what is in force, as one object: what was given, or else the default.
     pub fn in_force(&self) -> Value {
-        let value = |option: &MountOption| match self.given.get(option.name) {
-            None => option.default.to_owned(),
-            Some(word) => match word.split_once('=') {
-                Some((_, value)) => value.to_owned(),
-                None => if word == option.name { "on" } else { "off" }.to_owned(),
-            },
-        };
-        let entry = |option: &'static MountOption| {
-            (option.name.to_owned(), json!({ "value": value(option), "given": self.given.get(option.name) }))
+        let entry = |option: table::Described| {
+            let given = self.given.get(option.name);
+            let value = match given.map(|word| (word, word.split_once('='))) {
+                None => option.default,
+                Some((_, Some((_, value)))) => value,
+                Some((word, None)) => if word == option.name { "on" } else { "off" },
+            };
+            (option.name.to_owned(), json!({ "value": value, "given": given }))
         };
         Value::Object(table::all().map(entry).collect())
     }
 
-    fn apply(&mut self, word: &str) -> Result<()> {
+    fn apply(&mut self, engine: &mut Parsed, word: &str) -> Result<()> {
         if foreign::is_comment(word) {
             return Ok(());
         }
@@ -150,10 +134,11 @@ impl Settings {
         if compress::is_option(name) {
             self.compression.push(word.to_owned());
         }
-        match table::all().find_map(|option| Some((option, option.apply(self, name, value)?))) {
-            Some((option, result)) => {
+        match table::apply(self, engine, name, value) {
+            Some(result) => {
                 result.map_err(|why| anyhow!("mount option {word}: {why}"))?;
-                self.given.insert(option.name, resolved.to_owned());
+                let is_it = |o: &table::Described| o.name == name || o.opposite.as_deref() == Some(name);
+                self.given.extend(table::all().find(is_it).map(|o| (o.name, resolved.to_owned())));
                 Ok(())
             }
             None => match suggest::closest(name) {
@@ -166,31 +151,12 @@ impl Settings {
 
 /// Flags of mount(2) that a remount can change: the word that sets each, the word that clears it, and the bit.
 pub fn remountable() -> impl Iterator<Item = (&'static str, &'static str, MountFlags)> {
-    let flags = table::all().filter_map(|o| o.flag().map(|(opposite, bit)| (o.name, opposite, bit)));
-    // The bits of dev, suid and exec say no.
-    let oriented = flags.map(|(name, opposite, bit)| match opposite.strip_prefix("no") == Some(name) {
-        true => (opposite, name, bit),
-        false => (name, opposite, bit),
-    });
-    [("ro", "rw", MountFlags::RDONLY)].into_iter().chain(oriented)
+    [("ro", "rw", MountFlags::RDONLY)].into_iter().chain(table::flags().map(Flag::remount))
 }
 
 /// Parses a number that is at least 1.
 fn from_one<T: FromStr + PartialOrd + From<u8>>(value: &str) -> Result<T, String> {
     value.parse().ok().filter(|n| *n >= T::from(1)).ok_or_else(|| "a number from 1 is needed".into())
-}
-
-fn journal(settings: &mut Settings, value: &str) -> Result<(), String> {
-    let (mode, path) = match value {
-        "off" => (JournalMode::Off, None),
-        "auto" => (JournalMode::Auto, None),
-        "on" => (JournalMode::On, None),
-        path if path.contains('/') => (JournalMode::On, Some(PathBuf::from(path))),
-        _ => return Err("choose off, auto, on, or the path of a file with a slash in it".into()),
-    };
-    settings.engine.journal = mode;
-    settings.journal = path;
-    Ok(())
 }
 
 fn user(value: &str) -> Result<u32, String> {
@@ -205,44 +171,13 @@ fn umask(value: &str) -> Result<u16, String> {
         .ok_or_else(|| "an octal number up to 777 is needed".into())
 }
 
-fn exclusive_streams(settings: &mut Settings, value: &str) -> Result<(), String> {
-    settings.engine.exclusive_streams = match value {
-        "auto" => None,
-        n => Some(n.parse().map_err(|_| "choose auto or a number")?),
-    };
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use segno_engine::options::{Discard, FsyncLookup, FsyncMode};
     use segno_fuse::Choice;
 
     fn parse(words: &str) -> Result<Settings> {
         Settings::parse(&[words.to_owned()], false)
-    }
-
-    #[test]
-    fn options_of_f2fs_reach_the_engine() {
-        let s = parse(
-            "ro,norecovery,fsync_mode=posix,fsync_lookup=global,mode=lfs,nodiscard,background_gc=off,noacl,cache=64M,commit=30,gc_policy=weighted,lifetime=off",
-        )
-        .unwrap();
-        let e = &s.engine;
-        assert!(
-            e.read_only
-                && e.norecovery
-                && e.discard == Discard::Never
-                && !e.background_gc
-                && !e.acl
-                && e.inline_data
-        );
-        assert_eq!((e.fsync_mode, e.mode), (FsyncMode::Posix, AllocMode::Lfs));
-        assert_eq!(e.fsync_lookup, FsyncLookup::Global);
-        assert_eq!((e.cache_bytes, e.commit_interval), (64 << 20, 30));
-        assert_eq!(e.gc_policy.as_deref(), Some("weighted"));
-        assert!(!e.lifetime);
     }
 
     #[test]

@@ -13,8 +13,8 @@ pub fn sections() -> Vec<Section> {
     let mut all: Vec<Section> = GROUPS
         .iter()
         .map(|group| {
-            let entry = |o: &super::row::MountOption| (o.syntax(), format!("{} [{}]", o.help, o.default));
-            Section { title: group.title, entries: group.options.iter().map(entry).collect() }
+            let entry = |o: super::table::Described| (o.syntax, format!("{} [{}]", o.help, o.default));
+            Section { title: group.title, entries: group.options().map(entry).collect() }
         })
         .collect();
     let list = |words: &str| words.replace(' ', ", ");

@@ -1,204 +1,55 @@
-//! All mount options. A row is the whole of an option: the parser, `segno mount --help`, error messages, remount and
-//! docs/mount-options.md come from it.
-use super::row::{MountOption, flag, pair, pair_or_value, switch, value, words};
-use super::{compress, discard, exclusive_streams, from_one, journal, umask, user};
+//! All mount options: those of the engine, which has the table of them, and those of a mount. A row is the whole of an option: the
+//! parser, `segno mount --help`, error messages, remount and docs/mount-options.md come from it.
+use super::flag::Flag;
+use super::{Settings, from_one, umask, user};
 use crate::size;
 use rustix::mount::MountFlags;
-use segno_clean::policy;
-use segno_engine::options::{AllocMode, CheckpointMode, CompressMode, Discard, FsyncLookup, FsyncMode};
+use segno_engine::options::row::{Row, pair, switch, value, words};
+use segno_engine::options::{Parsed, table as of_engine};
 use segno_fuse::{AtDeath, Choice};
 use std::path::{self, PathBuf};
 
 /// Options that belong together in help texts.
 pub struct Group {
     pub title: &'static str,
-    pub options: &'static [MountOption],
+    engine: &'static [Row<Parsed>],
+    own: &'static [Row<Settings>],
+    flags: &'static [Flag],
 }
 
+/// How an option is written and what it does.
+pub struct Described {
+    pub name: &'static str,
+    pub default: &'static str,
+    pub help: &'static str,
+    /// `[no]acl`, `mode=adaptive|lfs`, `cache=SIZE`.
+    pub syntax: String,
+    /// The word that turns it off, if there is one.
+    pub opposite: Option<String>,
+}
+
+const NONE: Group = Group { title: "", engine: &[], own: &[], flags: &[] };
+
 pub const GROUPS: [Group; 4] = [
-    Group { title: "Options of F2FS", options: OF_F2FS },
-    Group { title: "Options of Segno", options: OWN },
-    Group { title: "Options for volumes on an object store", options: STORE },
-    Group { title: "Flags for the kernel", options: FLAGS },
+    Group { title: "Options of F2FS", engine: of_engine::OF_F2FS, ..NONE },
+    Group { title: "Options of Segno", engine: of_engine::OWN, own: OWN, ..NONE },
+    Group { title: "Options for volumes on an object store", own: STORE, ..NONE },
+    Group { title: "Flags for the kernel", flags: FLAGS, ..NONE },
 ];
 
-const OF_F2FS: &[MountOption] = &[
-    switch("ro", "mount read-only", |s| s.engine.read_only = true),
-    switch("norecovery", "show the last checkpoint, without what was fsynced since; needs ro", |s| {
-        (s.engine.norecovery, s.needs_ro) = (true, true);
-    }),
-    switch(
-        "disable_roll_forward",
-        "as norecovery; a writable mount fails if there is anything to recover, as in Linux",
-        |s| s.engine.norecovery = true,
-    ),
-    words(
-        "fsync_mode",
-        "order and flushes of fsync; posix saves a flush, nobarrier issues none",
-        &[
-            ("strict", |s| s.engine.fsync_mode = FsyncMode::Strict),
-            ("posix", |s| s.engine.fsync_mode = FsyncMode::Posix),
-            ("nobarrier", |s| s.engine.fsync_mode = FsyncMode::Nobarrier),
-        ],
-    ),
-    switch(
-        "fastboot",
-        "every fsync of a changed file takes a checkpoint; with a journal it commits everything in any case",
-        |s| s.engine.fastboot = true,
-    ),
-    words(
-        "mode",
-        "whether logs may fill holes of used segments when space is short",
-        &[("adaptive", |s| s.engine.mode = AllocMode::Adaptive), ("lfs", |s| s.engine.mode = AllocMode::Lfs)],
-    ),
-    pair_or_value(
-        "discard",
-        "now|after:TIME|after:SIZE|never",
-        "after:24h, but never in preallocated image files",
-        "when freed segments are discarded: at once, after a time mounted (s, min, h, d), or once SIZE more was freed; until then \
-         segno undelete finds deleted data",
-        |s, on| s.engine.discard = if on { Discard::DAY } else { Discard::Never },
-        |s, v| discard::parse(v).map(|rule| s.engine.discard = rule),
-    ),
-    words(
-        "background_gc",
-        "clean sections while the mount is idle",
-        &[("on", |s| s.engine.background_gc = true), ("off", |s| s.engine.background_gc = false)],
-    ),
-    pair("inline_data", "on", "keep small files in their inodes", |s| &mut s.engine.inline_data),
-    pair("inline_dentry", "on", "keep small directories in their inodes", |s| &mut s.engine.inline_dentry),
-    pair("inline_xattr", "on", "keep extended attributes in the inode", |s| &mut s.engine.inline_xattr),
-    pair("acl", "on", "support POSIX ACLs", |s| &mut s.engine.acl),
-    pair("user_xattr", "on", "support attributes of the user namespace", |s| &mut s.engine.user_xattr),
-    switch("disable_ext_identify", "ignore the superblock's lists of hot and cold extensions", |s| {
-        s.engine.ext_identify = false
-    }),
-    value(
-        "compress_algorithm",
-        "lzo|lzo-rle|lz4[:3..16]|zstd[:1..22]",
-        "lz4",
-        "algorithm, and level, of new compressed files; without the feature compression on the volume these options do nothing, and the mount prints a note",
-        compress::algorithm,
-    ),
-    value(
-        "compress_log_size",
-        "2..8",
-        "2",
-        "blocks of a cluster of new compressed files, as a power of two",
-        compress::log_size,
-    ),
-    value(
-        "compress_extension",
-        "EXT",
-        "no extension",
-        "compress new files with this extension, * for all; may be repeated",
-        compress::extension,
-    ),
-    value(
-        "nocompress_extension",
-        "EXT",
-        "no extension",
-        "never compress new files with this extension, not even in compressed directories; may be repeated",
-        compress::excluded,
-    ),
-    switch("compress_chksum", "store checksums of compressed data in new files", |s| {
-        s.engine.compression.checksum = true
-    }),
-    words(
-        "compress_mode",
-        "fs: compressed files are compressed when they are written back; user: when a program requests it",
-        &[
-            ("fs", |s| s.engine.compression.mode = CompressMode::Fs),
-            ("user", |s| s.engine.compression.mode = CompressMode::User),
-        ],
-    ),
-];
+impl Group {
+    pub fn options(&self) -> impl Iterator<Item = Described> + use<> {
+        let engine = self.engine.iter().map(describe);
+        engine.chain(self.own.iter().map(describe)).chain(self.flags.iter().map(Flag::describe))
+    }
+}
 
-const OWN: &[MountOption] = &[
-    value(
-        "cache",
-        "SIZE|/DIR",
-        "256M",
-        "limit of all cached data and metadata; a server needs up to 128M more. A directory is the local cache of a volume on \
-         an object store; both may be given",
-        |s, v| {
-            if v.starts_with('/') {
-                s.store.cache = Some(v.into());
-                return Ok(());
-            }
-            s.engine.cache_bytes = usize::try_from(size::parse(v)?).map_err(|_| "too large")?;
-            Ok(())
-        },
-    ),
-    value("commit", "SECONDS", "5", "interval at which changes become durable without fsync", |s, v| {
-        from_one(v).map(|n| s.engine.commit_interval = n)
-    }),
-    value(
-        "journal",
-        "off|auto|on|FILE",
-        "off",
-        "journal metadata after the end of the volume (see `segno mkfs --journal`) or in FILE, whose path has a \
-         slash; auto uses a journal that exists, on makes one",
-        journal,
-    ),
-    switch("guard", "while the journal is in use, other implementations mount the volume read-only", |s| {
-        s.engine.guard = true
-    }),
-    words(
-        "checkpoint",
-        "whether changes wait while a checkpoint is written, as in F2FS; auto: they do not",
-        &[
-            ("auto", |s| s.engine.checkpoint = CheckpointMode::Auto),
-            ("blocking", |s| s.engine.checkpoint = CheckpointMode::Blocking),
-            ("concurrent", |s| s.engine.checkpoint = CheckpointMode::Concurrent),
-        ],
-    ),
-    words(
-        "fsync_lookup",
-        "how fsync finds dirty nodes: in a list by file, or for comparison among those of all files as the kernel \
-         does; shadow uses the list and counts what global would visit",
-        &[
-            ("list", |s| s.engine.fsync_lookup = FsyncLookup::List),
-            ("global", |s| s.engine.fsync_lookup = FsyncLookup::Global),
-            ("shadow", |s| s.engine.fsync_lookup = FsyncLookup::Shadow),
-        ],
-    ),
-    value(
-        "gc_policy",
-        "POLICY",
-        policy::DEFAULT,
-        "which section is cleaned next, in the foreground and in the background (there cost_benefit by default)",
-        |s, v| {
-            policy::parse(v)?;
-            s.engine.gc_policy = Some(v.to_owned());
-            Ok(())
-        },
-    ),
-    switch(
-        "guard_space",
-        "refuse nodes beyond the number up to which `segno info` says that space is guarded",
-        |s| s.engine.guard_space = true,
-    ),
-    words(
-        "lifetime",
-        "separate data that is overwritten soon from the rest, where files have no hint of their own; it costs no memory \
-         for blocks and stops by itself where writes are spread evenly",
-        &[("on", |s| s.engine.lifetime = true), ("off", |s| s.engine.lifetime = false)],
-    ),
-    value(
-        "writeback_contexts",
-        "auto|N",
-        "auto",
-        "number of files that are written back in parallel",
-        |s, v| v.parse().map(|n| s.engine.contexts = n),
-    ),
-    value(
-        "exclusive_streams",
-        "auto|N",
-        "auto",
-        "number of files that may have a log of their own during writeback",
-        exclusive_streams,
-    ),
+fn describe<S>(row: &Row<S>) -> Described {
+    let (syntax, opposite) = (row.syntax(), row.opposite());
+    Described { name: row.name, default: row.default, help: row.help, syntax, opposite }
+}
+
+const OWN: &[Row<Settings>] = &[
     value("threads", "N", "chosen by the server", "number of server threads", |s, v| {
         from_one(v).map(|n| s.fuse.threads = n)
     }),
@@ -310,7 +161,7 @@ const OWN: &[MountOption] = &[
     }),
 ];
 
-const STORE: &[MountOption] = &[
+const STORE: &[Row<Settings>] = &[
     switch(
         "takeover",
         "take the volume from a writer that may be alive; it can acknowledge nothing more",
@@ -328,6 +179,16 @@ const STORE: &[MountOption] = &[
         "300",
         "how long a failing request is repeated before the volume stops",
         |s, v| from_one(v).map(|n: u32| s.store.timeout = n),
+    ),
+    value(
+        "cache",
+        "/DIR",
+        "no local cache",
+        "directory of the local cache; may be given together with cache=SIZE",
+        |s, v| {
+            s.store.cache = Some(v.into());
+            Ok(())
+        },
     ),
     value(
         "cache_size",
@@ -350,18 +211,18 @@ const STORE: &[MountOption] = &[
     ),
 ];
 
-const FLAGS: &[MountOption] = &[
-    flag("dev", "nodev", "nodev; root: dev", MountFlags::NODEV, "whether device nodes are usable"),
-    flag("suid", "nosuid", "nosuid; root: suid", MountFlags::NOSUID, "whether set-user-ID bits count"),
-    flag("exec", "noexec", "exec", MountFlags::NOEXEC, "whether programs may be executed"),
-    flag(
+const FLAGS: &[Flag] = &[
+    Flag::new("dev", "nodev", "nodev; root: dev", MountFlags::NODEV, "whether device nodes are usable"),
+    Flag::new("suid", "nosuid", "nosuid; root: suid", MountFlags::NOSUID, "whether set-user-ID bits count"),
+    Flag::new("exec", "noexec", "exec", MountFlags::NOEXEC, "whether programs may be executed"),
+    Flag::new(
         "sync",
         "async",
         "async",
         MountFlags::SYNCHRONOUS,
         "whether every write, and every change of a directory, is synchronous",
     ),
-    flag(
+    Flag::new(
         "dirsync",
         "nodirsync",
         "nodirsync",
@@ -371,6 +232,23 @@ const FLAGS: &[MountOption] = &[
 ];
 
 /// All options.
-pub fn all() -> impl Iterator<Item = &'static MountOption> {
-    GROUPS.iter().flat_map(|g| g.options)
+pub fn all() -> impl Iterator<Item = Described> {
+    GROUPS.iter().flat_map(Group::options)
+}
+
+/// All flags.
+pub fn flags() -> impl Iterator<Item = &'static Flag> {
+    FLAGS.iter()
+}
+
+/// Applies a word, split at its `=`. `None` if it names no option.
+pub fn apply(
+    settings: &mut Settings,
+    engine: &mut Parsed,
+    name: &str,
+    value: Option<&str>,
+) -> Option<Result<(), String>> {
+    let own = OWN.iter().chain(STORE).find_map(|row| row.apply(settings, name, value));
+    own.or_else(|| engine.apply(name, value))
+        .or_else(|| FLAGS.iter().find_map(|flag| flag.apply(&mut settings.fuse.extra, name, value)))
 }

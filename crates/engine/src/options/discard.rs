@@ -1,12 +1,12 @@
 //! Values of `discard=`.
-use crate::size;
-use segno_engine::options::Discard;
+use super::Discard;
+use segno_format::size;
 
 /// Units of a time, in seconds. Those of a size are upper case or longer.
 const UNITS: [(&str, u64); 4] = [("min", 60), ("s", 1), ("h", 60 * 60), ("d", 24 * 60 * 60)];
 
 /// Reads `now`, `never`, `after:24h` or `after:10G`.
-pub fn parse(value: &str) -> Result<Discard, String> {
+pub(super) fn parse(value: &str) -> Result<Discard, String> {
     match (value, value.strip_prefix("after:")) {
         ("now", _) => Ok(Discard::NOW),
         ("never", _) => Ok(Discard::Never),

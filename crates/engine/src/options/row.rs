@@ -1,106 +1,88 @@
-//! What a row of the option table holds, and how a word of `-o` is matched with it.
-use super::Settings;
-use rustix::mount::MountFlags;
+//! What a row of an option table holds, and how a word of an option line is matched with it.
 
-/// One mount option. The constructors below keep a row of [`super::table`] short.
-pub struct MountOption {
+/// One mount option, which changes settings of the type `S`. The constructors below keep a row of a table short.
+pub struct Row<S: 'static> {
+    /// Its name.
     pub name: &'static str,
     /// Default, as it is written after `name=`, or a short description.
     pub default: &'static str,
-    /// One sentence for `segno mount --help` and docs/mount-options.md, without a period.
+    /// One sentence for help texts and manuals, without a period.
     pub help: &'static str,
-    syntax: Syntax,
+    syntax: Syntax<S>,
 }
 
 /// How an option is written, and its effect on the settings.
-enum Syntax {
+enum Syntax<S: 'static> {
     /// `name`.
-    Switch(fn(&mut Settings)),
+    Switch(fn(&mut S)),
     /// `name` or `noname`.
-    Pair(fn(&mut Settings) -> &mut bool),
+    Pair(fn(&mut S) -> &mut bool),
     /// `name`, `noname` or `name=value`.
-    PairOrValue(fn(&mut Settings, bool), &'static str, Parse),
-    /// A flag of mount(2) with its opposite, and its bit if a remount can change it.
-    Flag(&'static str, MountFlags),
+    PairOrValue(fn(&mut S, bool), &'static str, Parse<S>),
     /// `name=word`, one of these.
-    Words(&'static [Word]),
+    Words(&'static [Word<S>]),
     /// `name=value`: what stands for the value in help texts, and the parser.
-    Value(&'static str, Parse),
+    Value(&'static str, Parse<S>),
 }
 
 /// A word that an option takes, and its effect.
-pub type Word = (&'static str, fn(&mut Settings));
-type Parse = fn(&mut Settings, &str) -> Result<(), String>;
+pub type Word<S> = (&'static str, fn(&mut S));
+type Parse<S> = fn(&mut S, &str) -> Result<(), String>;
 
 /// `name`: off unless it is given.
-pub const fn switch(name: &'static str, help: &'static str, set: fn(&mut Settings)) -> MountOption {
-    MountOption { name, default: "off", help, syntax: Syntax::Switch(set) }
+pub const fn switch<S>(name: &'static str, help: &'static str, set: fn(&mut S)) -> Row<S> {
+    Row { name, default: "off", help, syntax: Syntax::Switch(set) }
 }
 
 /// `name` turns a setting on and `noname` off.
-pub const fn pair(
+pub const fn pair<S>(
     name: &'static str,
     default: &'static str,
     help: &'static str,
-    field: fn(&mut Settings) -> &mut bool,
-) -> MountOption {
-    MountOption { name, default, help, syntax: Syntax::Pair(field) }
+    field: fn(&mut S) -> &mut bool,
+) -> Row<S> {
+    Row { name, default, help, syntax: Syntax::Pair(field) }
 }
 
 /// `name` and `noname` choose between two settings, `name=value` among more.
-pub const fn pair_or_value(
+pub const fn pair_or_value<S>(
     name: &'static str,
     syntax: &'static str,
     default: &'static str,
     help: &'static str,
-    set: fn(&mut Settings, bool),
-    parse: Parse,
-) -> MountOption {
-    MountOption { name, default, help, syntax: Syntax::PairOrValue(set, syntax, parse) }
-}
-
-/// A flag that the kernel handles; of a flag and its opposite, the later one wins.
-pub const fn flag(
-    name: &'static str,
-    opposite: &'static str,
-    default: &'static str,
-    remount: MountFlags,
-    help: &'static str,
-) -> MountOption {
-    MountOption { name, default, help, syntax: Syntax::Flag(opposite, remount) }
+    set: fn(&mut S, bool),
+    parse: Parse<S>,
+) -> Row<S> {
+    Row { name, default, help, syntax: Syntax::PairOrValue(set, syntax, parse) }
 }
 
 /// `name=word`; the first word is the default.
-pub const fn words(name: &'static str, help: &'static str, words: &'static [Word]) -> MountOption {
+pub const fn words<S>(name: &'static str, help: &'static str, words: &'static [Word<S>]) -> Row<S> {
     let default = match words {
         [(first, _), ..] => first,
         [] => "",
     };
-    MountOption { name, default, help, syntax: Syntax::Words(words) }
+    Row { name, default, help, syntax: Syntax::Words(words) }
 }
 
 /// `name=value`.
-pub const fn value(
+pub const fn value<S>(
     name: &'static str,
     syntax: &'static str,
     default: &'static str,
     help: &'static str,
-    parse: Parse,
-) -> MountOption {
-    MountOption { name, default, help, syntax: Syntax::Value(syntax, parse) }
+    parse: Parse<S>,
+) -> Row<S> {
+    Row { name, default, help, syntax: Syntax::Value(syntax, parse) }
 }
 
-impl MountOption {
-    /// Applies a word of `-o`, split at its `=`. `None` if it does not name this option.
-    pub fn apply(
-        &self,
-        settings: &mut Settings,
-        name: &str,
-        value: Option<&str>,
-    ) -> Option<Result<(), String>> {
+impl<S> Row<S> {
+    /// Applies a word, split at its `=`. `None` if it does not name this option; one whose value is a path takes paths only.
+    pub fn apply(&self, settings: &mut S, name: &str, value: Option<&str>) -> Option<Result<(), String>> {
         let named = name == self.name;
         let negated = self.opposite().is_some_and(|o| o == name);
-        if !named && !negated {
+        let is_other = |value: &str| matches!(self.syntax, Syntax::Value(shown, _) if shown.starts_with('/') && !value.starts_with('/'));
+        if !named && !negated || value.is_some_and(is_other) {
             return None;
         }
         Some(match (&self.syntax, value) {
@@ -116,11 +98,6 @@ impl MountOption {
                 set(settings, named);
                 Ok(())
             }
-            (Syntax::Flag(opposite, _), None) => {
-                settings.fuse.extra.retain(|f| f != self.name && f != opposite);
-                settings.fuse.extra.push(name.to_owned());
-                Ok(())
-            }
             (Syntax::Words(words), Some(value)) => choose(words, value).map(|set| set(settings)),
             (Syntax::Value(_, parse), Some(value)) => parse(settings, value),
             (Syntax::PairOrValue(_, _, parse), Some(value)) if named => parse(settings, value),
@@ -133,15 +110,6 @@ impl MountOption {
     pub fn opposite(&self) -> Option<String> {
         match self.syntax {
             Syntax::Pair(_) | Syntax::PairOrValue(..) => Some(format!("no{}", self.name)),
-            Syntax::Flag(opposite, _) => Some(opposite.to_owned()),
-            _ => None,
-        }
-    }
-
-    /// The bit of mount(2), and the word that clears it.
-    pub fn flag(&self) -> Option<(&'static str, MountFlags)> {
-        match self.syntax {
-            Syntax::Flag(opposite, bit) => Some((opposite, bit)),
             _ => None,
         }
     }
@@ -152,7 +120,6 @@ impl MountOption {
         match self.syntax {
             Syntax::Switch(_) => name.to_owned(),
             Syntax::Pair(_) => format!("[no]{name}"),
-            Syntax::Flag(opposite, _) => format!("{name}, {opposite}"),
             Syntax::Words(words) => format!("{name}={}", names(words).collect::<Vec<_>>().join("|")),
             Syntax::Value(value, _) => format!("{name}={value}"),
             Syntax::PairOrValue(_, value, _) => format!("[no]{name}, {name}={value}"),
@@ -160,11 +127,11 @@ impl MountOption {
     }
 }
 
-fn names(words: &'static [Word]) -> impl Iterator<Item = &'static str> {
+fn names<S>(words: &'static [Word<S>]) -> impl Iterator<Item = &'static str> {
     words.iter().map(|(name, _)| *name)
 }
 
-fn choose(words: &'static [Word], value: &str) -> Result<fn(&mut Settings), String> {
+fn choose<S>(words: &'static [Word<S>], value: &str) -> Result<fn(&mut S), String> {
     let found = words.iter().find(|(name, _)| *name == value).map(|(_, set)| *set);
     found.ok_or_else(|| {
         let names: Vec<&str> = names(words).collect();

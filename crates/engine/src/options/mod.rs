@@ -1,4 +1,12 @@
-//! Mount options, with F2FS's names and defaults.
+//! Mount options, with F2FS's names and defaults. [`table`] has a row for each that can be written as a word.
+mod compress;
+mod discard;
+mod parse;
+pub mod row;
+pub mod table;
+
+pub use parse::Parsed;
+
 use crate::notice::Observer;
 use segno_codec::Algorithm;
 use segno_journal::Area;

@@ -1,4 +1,6 @@
 //! Human-readable sizes: 4G, 256M, 65536.
+use alloc::format;
+use alloc::string::String;
 
 /// Reads a number with an optional K, M, G or T (powers of 1024, as in f2fs-tools and dd).
 pub fn parse(text: &str) -> Result<u64, String> {
