@@ -2,18 +2,27 @@
 use crate::error::{Cause, Doing, Result, errno, refuse};
 use parking_lot::Mutex;
 use segno_device::{
-    BlockDevice, DeviceError, FileDevice, MemDevice, OpenOptions, open_storage, open_volume,
-    require_superblock,
+    BlockDevice, DeviceError, FileDevice, MemDevice, OpenOptions, StreamDevice, WindowDevice, open_storage,
+    open_volume, require_superblock,
 };
 use segno_format::BLOCK_SIZE;
 use std::fmt;
+use std::io::{Cursor, ErrorKind, Read, Seek, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 const READ_ONLY: OpenOptions = OpenOptions { read_only: true, direct: false };
 
-/// The storage that holds a volume: an image file, a block device, or memory.
+/// The storage that holds a volume: an image file, a block device, memory, or anything that can be read and written.
+///
+/// | from | use |
+/// |---|---|
+/// | the path of an image file, a block device, or a partition of one | [`open`](Self::open), [`create`](Self::create) |
+/// | bytes in memory | [`from_bytes`](Self::from_bytes), [`in_memory`](Self::in_memory) |
+/// | `Read + Write + Seek`, or `Read + Seek` | [`from_stream`](Self::from_stream), [`from_reader`](Self::from_reader) |
+/// | a part of another device | [`window`](Self::window) |
+/// | an implementation of [`BlockDevice`] | `From<Arc<dyn BlockDevice>>` |
 ///
 /// Clones refer to the same storage. It is locked against other processes until the last clone is dropped, and used by
 /// one [`Volume`](crate::Volume), [`format`](crate::format()) or [`check`](crate::check()) at a time: others are refused
@@ -30,7 +39,10 @@ const READ_ONLY: OpenOptions = OpenOptions { read_only: true, direct: false };
 pub struct Device {
     storage: Arc<dyn BlockDevice>,
     path: Option<PathBuf>,
-    in_use: Arc<AtomicBool>,
+    /// Blocks of the storage that windows are counted in.
+    blocks: Range<u64>,
+    /// Blocks in use, of the same storage.
+    in_use: Arc<Mutex<Vec<Range<u64>>>>,
     /// Paths that the superblock records for further devices, if none was named.
     unnamed: Arc<Mutex<Vec<PathBuf>>>,
 }
@@ -69,6 +81,81 @@ impl Device {
     #[must_use]
     pub fn in_memory(bytes: u64) -> Self {
         Self::from(Arc::new(MemDevice::new(bytes / BLOCK_SIZE as u64)) as Arc<dyn BlockDevice>)
+    }
+
+    /// A device on a stream, such as a decrypted file, from its byte 0 on. The caller makes sure that nothing else uses it. A flush calls
+    /// [`Write::flush`], which must make durable what was written, if that is wanted of the volume: that of [`std::fs::File`] does not.
+    ///
+    /// ```
+    /// # fn main() -> segno::Result<()> {
+    /// use segno::{Device, FormatOptions, Volume};
+    /// # let file = tempfile::tempfile().expect("a file");
+    /// file.set_len(64 << 20).expect("space");
+    /// let device = Device::from_stream(file)?;
+    /// segno::format(&device, &FormatOptions::default())?;
+    /// let volume = Volume::open(&device)?;
+    /// volume.write("/a", "x")?;
+    /// volume.close()
+    /// # }
+    /// ```
+    pub fn from_stream(stream: impl Read + Write + Seek + Send + 'static) -> Result<Self> {
+        let device = StreamDevice::new(stream, 0..u64::MAX).doing("read the stream")?;
+        Ok(Self::from(Arc::new(device) as Arc<dyn BlockDevice>))
+    }
+
+    /// A device on a stream that is only read.
+    ///
+    /// ```no_run
+    /// # fn main() -> segno::Result<()> {
+    /// let device = segno::Device::from_reader(std::io::Cursor::new([0; 8192]))?;
+    /// let volume = segno::Volume::open(&device)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn from_reader(stream: impl Read + Seek + Send + 'static) -> Result<Self> {
+        let device = StreamDevice::read_only(stream, 0..u64::MAX).doing("read the stream")?;
+        Ok(Self::from(Arc::new(device) as Arc<dyn BlockDevice>))
+    }
+
+    /// A device of bytes in memory, which are only read: `&'static [u8]`, `Vec<u8>`, `Arc<[u8]>`, `Bytes`, a memory map.
+    ///
+    /// ```no_run
+    /// # fn main() -> segno::Result<()> {
+    /// let device = segno::Device::from_bytes(std::fs::read("disk.img").expect("an image"))?;
+    /// let volume = segno::Volume::open(&device)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn from_bytes(bytes: impl AsRef<[u8]> + Send + 'static) -> Result<Self> {
+        Self::from_reader(Cursor::new(bytes))
+    }
+
+    /// A part of this device, in bytes: multiples of 4096. Parts that do not overlap can be used at a time.
+    ///
+    /// ```
+    /// # fn main() -> segno::Result<()> {
+    /// let disk = segno::Device::in_memory(256 << 20);
+    /// let volume = disk.window(1 << 20, 64 << 20)?;
+    /// segno::format(&volume, &segno::FormatOptions::default())?;
+    /// assert!(segno::check(&volume)?.is_clean() && disk.window(1, 4096).is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn window(&self, offset: u64, bytes: u64) -> Result<Self> {
+        let block = |n: u64| n.is_multiple_of(BLOCK_SIZE as u64).then_some(n / BLOCK_SIZE as u64);
+        let (Some(start), Some(count)) = (block(offset), block(bytes)) else {
+            let why = "a part of a device begins and ends at multiples of 4096 bytes";
+            return Err(refuse(errno::INVAL, why)).doing("use a part of the device");
+        };
+        let window = WindowDevice::new(Arc::clone(&self.storage), start, count).map_err(|e| match e.kind() {
+            ErrorKind::InvalidInput => refuse(errno::INVAL, e.to_string()),
+            ErrorKind::Unsupported => refuse(errno::OPNOTSUPP, e.to_string()),
+            _ => e.into(),
+        });
+        let storage: Arc<dyn BlockDevice> = Arc::new(window.doing("use a part of the device")?);
+        let start = self.blocks.start.saturating_add(start);
+        let blocks = start..start.saturating_add(count.max(1));
+        Ok(Self { blocks, in_use: Arc::clone(&self.in_use), ..Self::from(storage) })
     }
 
     fn open_storage(paths: &[impl AsRef<Path>], options: OpenOptions) -> Result<Self> {
@@ -145,10 +232,12 @@ impl Device {
 
     /// Takes the device for one user.
     pub(crate) fn claim(&self) -> Result<Claim, Cause> {
-        if self.in_use.swap(true, Ordering::AcqRel) {
+        let mut in_use = self.in_use.lock();
+        if in_use.iter().any(|used| used.start < self.blocks.end && self.blocks.start < used.end) {
             return Err(refuse(errno::BUSY, "the device is in use by this process"));
         }
-        Ok(Claim(self.in_use.clone()))
+        in_use.push(self.blocks.clone());
+        Ok(Claim { of: self.in_use.clone(), blocks: self.blocks.clone() })
     }
 }
 
@@ -156,7 +245,9 @@ impl Device {
 /// nothing else uses the storage.
 impl From<Arc<dyn BlockDevice>> for Device {
     fn from(storage: Arc<dyn BlockDevice>) -> Self {
-        Self { storage, path: None, in_use: Arc::default(), unnamed: Arc::default() }
+        // One without blocks has a user, too.
+        let blocks = 0..storage.block_count().max(1);
+        Self { storage, path: None, blocks, in_use: Arc::default(), unnamed: Arc::default() }
     }
 }
 
@@ -168,10 +259,13 @@ impl fmt::Debug for Device {
 
 /// Gives the device back when dropped.
 #[derive(Debug)]
-pub(crate) struct Claim(Arc<AtomicBool>);
+pub(crate) struct Claim {
+    of: Arc<Mutex<Vec<Range<u64>>>>,
+    blocks: Range<u64>,
+}
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
+        self.of.lock().retain(|used| *used != self.blocks);
     }
 }

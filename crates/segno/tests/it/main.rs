@@ -1,6 +1,7 @@
 //! Volumes in memory, used as a program would.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod adapters;
 mod checker;
 mod damage;
 mod files;
