@@ -31,10 +31,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
+/// `Debug` prints the same sentence and the causes that it leaves out, so a program whose `main` returns [`Result`] ends with plain words:
+/// `Error: cannot open /missing: no such file or directory`.
 pub struct Error(Box<Failure>);
 
-#[derive(Debug)]
 struct Failure {
     /// Completes "cannot …".
     action: &'static str,
@@ -56,7 +56,13 @@ pub(crate) enum Cause {
     Repair(#[from] RepairError),
     Io(#[from] io::Error),
     Refusal(#[from] Refusal),
+    StillOpen(#[from] StillOpen),
 }
+
+/// A volume is to be closed while something of it is open.
+#[derive(Debug, thiserror::Error)]
+#[error("a file, directory or iterator of it is still open; it is closed when the last one is dropped")]
+pub(crate) struct StillOpen;
 
 /// A journal whose state is not known.
 #[derive(Debug, thiserror::Error)]
@@ -120,6 +126,7 @@ impl Error {
             Cause::Image(e) => errno_of_image(e),
             Cause::Io(e) => errno_of(e),
             Cause::Refusal(e) => e.errno,
+            Cause::StillOpen(_) => errno::BUSY,
         }
     }
 
@@ -127,6 +134,13 @@ impl Error {
     #[must_use]
     pub fn kind(&self) -> io::ErrorKind {
         io::Error::from_raw_os_error(self.errno()).kind()
+    }
+
+    /// Whether [`Volume::close`](crate::Volume::close) failed as a file, directory or iterator of the volume is still open. The volume is closed
+    /// when the last of them is dropped.
+    #[must_use]
+    pub fn is_still_open(&self) -> bool {
+        matches!(self.0.cause, Cause::StillOpen(_))
     }
 
     /// Whether a read-only open was refused as a crash left more than it may replay in memory. Open the volume writable once,
@@ -188,6 +202,18 @@ impl fmt::Display for Error {
             Some(path) => write!(f, "cannot {action} {}: {cause}", text::name(path.as_os_str().as_bytes())),
             None => write!(f, "cannot {action}: {cause}"),
         }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut told = self.to_string();
+        for cause in std::iter::successors(self.source(), |&e| e.source()).map(ToString::to_string) {
+            if !told.contains(&cause) {
+                told = format!("{told}: {cause}");
+            }
+        }
+        f.write_str(&told)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Opening and closing a volume.
 use crate::device::Device;
 use crate::dir::Dir;
-use crate::error::{Cause, Doing, Result, errno, refuse};
+use crate::error::{Cause, Doing, Result, StillOpen};
 use crate::mount::Mount;
 use crate::mount_options::MountOptions;
 use std::ops::Deref;
@@ -73,13 +73,13 @@ impl Volume {
         Ok(Self { root: Dir::root_of(mount?) })
     }
 
-    /// Writes everything and unmounts. It fails if a file, directory or iterator of the volume is still open; the volume
-    /// is unmounted then when the last of them is dropped.
+    /// Writes everything and unmounts. It fails if a file, directory or iterator of the volume is still open, see
+    /// [`Error::is_still_open`](crate::Error::is_still_open); the volume is unmounted then when the last of them is dropped.
     pub fn close(self) -> Result<()> {
         let mount = self.root.into_mount().and_then(Arc::into_inner);
         let closed: Result<(), Cause> = match mount {
             Some(mount) => mount.unmount().map_err(Cause::from),
-            None => Err(refuse(errno::BUSY, "files or directories are still open")),
+            None => Err(StillOpen.into()),
         };
         closed.doing("close the volume")
     }

@@ -22,7 +22,12 @@ fn a_device_has_one_user_at_a_time() {
 fn a_volume_in_use_is_not_closed() {
     let (volume, device) = volume();
     let mut file = volume.create_file("/open").unwrap();
-    assert_eq!(volume.close().unwrap_err().kind(), ErrorKind::ResourceBusy);
+    let error = volume.close().unwrap_err();
+    assert!(error.is_still_open() && error.kind() == ErrorKind::ResourceBusy);
+    assert_eq!(
+        format!("{error:?}"),
+        "cannot close the volume: a file, directory or iterator of it is still open; it is closed when the last one is dropped"
+    );
     // The file goes on; its drop unmounts.
     std::io::Write::write_all(&mut file, b"late").unwrap();
     drop(file);
