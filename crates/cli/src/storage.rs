@@ -141,10 +141,10 @@ impl clap::Args for ImageArgs {
 }
 
 impl ImageArgs {
-    /// Opens the volume without a mount: for reading, where after a crash it is recovered in memory, or for changes, after which
-    /// the caller closes it.
-    pub fn volume(&self, read_only: bool) -> anyhow::Result<Volume> {
-        Storage::open(&self.image, &self.storage, read_only)?.volume()
+    /// Opens the storage of a volume without a mount: for reading, where after a crash it is recovered in memory, or for changes, after
+    /// which the caller closes the volume.
+    pub fn open(&self, read_only: bool) -> anyhow::Result<Storage> {
+        Storage::open(&self.image, &self.storage, read_only)
     }
 
     /// All devices of the volume.

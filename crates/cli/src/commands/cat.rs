@@ -1,36 +1,42 @@
 //! `segno cat`: the contents of files of an image.
+use crate::exit::Outcome;
+use crate::files::{FileCommand, Files};
 use crate::path::{inode_number, on_volume, reason};
 use crate::show;
-use crate::storage::ImageArgs;
 use anyhow::{Context, Result, ensure};
-use segno::{FileType, Visits, Volume};
+use segno::{FileType, Visits};
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 const BUFFER: usize = 1 << 20;
 
 /// Print files of an image
 #[derive(clap::Args)]
 pub struct Args {
-    #[command(flatten)]
-    of: ImageArgs,
     /// Paths on the volume, or #INO for inodes by number
     #[arg(required = true)]
     paths: Vec<PathBuf>,
 }
 
-pub fn run(args: &Args) -> Result<()> {
-    let volume = args.of.volume(true)?;
-    let mut out = stdout().lock();
-    for path in &args.paths {
-        write(&volume, path, &mut out)?;
+impl FileCommand for Args {
+    fn changes(&self) -> bool {
+        false
     }
-    Ok(())
+
+    fn run(&self, files: &Files<'_>) -> Outcome {
+        let mut out = stdout().lock();
+        for path in &self.paths {
+            write(files, path, &mut out)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
 }
 
 /// Writes the contents of a file.
-pub fn write(volume: &Volume, path: &Path, out: &mut impl Write) -> Result<()> {
-    let number = inode_number(path);
+pub fn write(files: &Files<'_>, path: &Path, out: &mut impl Write) -> Result<()> {
+    let (volume, number) = (files.volume, inode_number(path));
+    let path = &files.path(path);
     let attr = number.map_or_else(|| volume.metadata(path), |ino| volume.inode_metadata(ino));
     let attr = on_volume(path, attr)?;
     let (kind, shown) = (attr.file_type(), show::path(path));
@@ -41,6 +47,7 @@ pub fn write(volume: &Volume, path: &Path, out: &mut impl Write) -> Result<()> {
     let mut buffer = vec![0; BUFFER];
     let mut offset = 0;
     loop {
+        files.go_on()?;
         let n = reason(file.read_at(&mut buffer, offset)).with_context(|| format!("reading {shown}"))?;
         if n == 0 {
             return Ok(out.flush()?);

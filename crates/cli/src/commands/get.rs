@@ -2,13 +2,13 @@
 use super::cat;
 use crate::confine::{ConfineOption, Confinement};
 use crate::exit::{Outcome, Style};
+use crate::files::{FileCommand, Files};
 use crate::path::{ExcludeOptions, on_volume, reason, refuse_equal};
 use crate::preserve::PreserveOption;
-use crate::storage::{ImageArgs, Storage};
 use crate::tally::Tally;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::io::Errno;
-use segno::{Exclude, FileType, Metadata, Time, Visits, Volume};
+use segno::{Exclude, FileType, Metadata, Time, Visits};
 use segno_host::{Attributes, HostTree, Kind, Node, components, directory_of};
 use std::collections::HashMap;
 use std::fs::File;
@@ -38,8 +38,6 @@ pub struct Args {
     json: bool,
     #[command(flatten)]
     confine: ConfineOption,
-    #[command(flatten)]
-    of: ImageArgs,
     /// Paths on the volume
     #[arg(required = true, num_args = 1..)]
     paths: Vec<PathBuf>,
@@ -48,28 +46,41 @@ pub struct Args {
     dest: PathBuf,
 }
 
-pub fn run(args: &Args) -> Outcome {
-    let mut confinement = Confinement::new(&args.confine);
-    if args.dest.as_os_str() != "-" {
-        confinement = confinement.fills(target(&args.dest), args.preserve.chosen());
+impl FileCommand for Args {
+    fn changes(&self) -> bool {
+        false
     }
-    let open = || Storage::open(&args.of.image, &args.of.storage, true);
-    let volume = confinement.opened(&args.of.image, open)?.volume()?;
+
+    fn confinement(&self) -> Option<Confinement> {
+        let confinement = Confinement::new(&self.confine);
+        Some(match self.dest.as_os_str() == "-" {
+            true => confinement,
+            false => confinement.fills(target(&self.dest), self.preserve.chosen()),
+        })
+    }
+
+    fn run(&self, files: &Files<'_>) -> Outcome {
+        copy(self, files)
+    }
+}
+
+fn copy(args: &Args, files: &Files<'_>) -> Outcome {
     if args.dest.as_os_str() == "-" {
         ensure!(!args.json, "standard output carries the file: leave out --json");
         let [path] = &args.paths[..] else {
             bail!("standard output takes one file: `segno cat` joins several")
         };
-        cat::write(&volume, path, &mut stdout().lock())?;
+        cat::write(files, path, &mut stdout().lock())?;
         return Ok(ExitCode::SUCCESS);
     }
-    for path in &args.paths {
-        on_volume(path, volume.symlink_metadata(path))?;
+    let paths = files.paths(&args.paths);
+    for path in &paths {
+        on_volume(path, files.volume.symlink_metadata(path))?;
     }
-    let (dir, names) = destinations(args)?;
+    let (dir, names) = destinations(&paths, &args.dest)?;
     let host = HostTree::open(&dir, args.preserve.chosen());
     let mut copy = Copy {
-        volume: &volume,
+        files,
         root: Path::new(""),
         exclude: args.exclude.chosen(),
         force: args.force,
@@ -81,7 +92,7 @@ pub fn run(args: &Args) -> Outcome {
         tally: Tally::default(),
         buffer: vec![0; BUFFER],
     };
-    for (path, name) in args.paths.iter().zip(names) {
+    for (path, name) in paths.iter().zip(names) {
         (copy.root, copy.visits) = (path, Visits::new());
         copy.all(path.clone(), name)?;
     }
@@ -95,10 +106,9 @@ fn target(dest: &Path) -> &Path {
 }
 
 /// The directory that is copied to, and the name in it of each path.
-fn destinations(args: &Args) -> Result<(PathBuf, Vec<PathBuf>)> {
-    let dest = &args.dest;
+fn destinations(paths: &[PathBuf], dest: &Path) -> Result<(PathBuf, Vec<PathBuf>)> {
     if !dest.is_dir() {
-        ensure!(args.paths.len() == 1, "{} is not a directory: several files need one", dest.display());
+        ensure!(paths.len() == 1, "{} is not a directory: several files need one", dest.display());
         let name = dest.file_name().with_context(|| format!("{} has no name", dest.display()))?;
         return Ok((target(dest).to_owned(), vec![PathBuf::from(name)]));
     }
@@ -111,9 +121,9 @@ fn destinations(args: &Args) -> Result<(PathBuf, Vec<PathBuf>)> {
             format!("{} exists already; name a new directory for the whole volume", dest.display())
         })
     };
-    let all = args.paths.iter().map(name).collect::<Result<Vec<_>>>()?;
+    let all = paths.iter().map(name).collect::<Result<Vec<_>>>()?;
     refuse_equal(all.iter())?;
-    Ok((dest.clone(), all))
+    Ok((dest.to_owned(), all))
 }
 
 /// A directory gets its attributes after its contents, which would change them.
@@ -123,7 +133,7 @@ enum Step {
 }
 
 struct Copy<'a> {
-    volume: &'a Volume,
+    files: &'a Files<'a>,
     root: &'a Path,
     exclude: Vec<Exclude>,
     force: bool,
@@ -144,6 +154,7 @@ impl Copy<'_> {
     fn all(&mut self, from: PathBuf, to: PathBuf) -> Result<()> {
         let mut steps = vec![Step::Make { from, to }];
         while let Some(step) = steps.pop() {
+            self.files.go_on()?;
             match step {
                 Step::Make { from, to } => {
                     if let Err(e) = self.visit(&from) {
@@ -168,18 +179,18 @@ impl Copy<'_> {
 
     /// Damage of a part of a tree leaves that part out.
     fn visit(&mut self, from: &Path) -> Result<()> {
-        let found = on_volume(from, self.volume.symlink_metadata(from))?;
-        on_volume(from, self.volume.visit(&mut self.visits, from, &found))
+        let found = on_volume(from, self.files.volume.symlink_metadata(from))?;
+        on_volume(from, self.files.volume.visit(&mut self.visits, from, &found))
     }
 
     /// Whether it was created.
     fn one(&mut self, from: &Path, to: &Path, steps: &mut Vec<Step>) -> Result<bool> {
-        let attr = reason(self.volume.symlink_metadata(from))?;
+        let attr = reason(self.files.volume.symlink_metadata(from))?;
         let place = components(to);
         if attr.is_dir() {
             self.enter(from, &place)?;
             steps.push(Step::Finish { from: from.to_owned(), attr, to: to.to_owned() });
-            for entry in reason(self.volume.read_dir(from))? {
+            for entry in reason(self.files.volume.read_dir(from))? {
                 let entry = reason(entry).context("reading a directory")?;
                 let below = entry.path().strip_prefix(self.root).unwrap_or(entry.path());
                 if self.exclude.iter().any(|e| e.covers(below.as_os_str().as_bytes())) {
@@ -201,7 +212,7 @@ impl Copy<'_> {
         let made = match attr.file_type() {
             FileType::Regular => Made::File(self.contents(from, &attr, &place)?),
             FileType::Symlink => {
-                let target = reason(self.volume.read_link(from))?;
+                let target = reason(self.files.volume.read_link(from))?;
                 self.host.make_symlink(&place, target.as_os_str().as_bytes())?;
                 Made::Node(place.clone(), (Kind::Symlink, 0, 0))
             }
@@ -230,7 +241,7 @@ impl Copy<'_> {
 
     /// Copies data and preserves holes.
     fn contents(&mut self, from: &Path, attr: &Metadata, place: &[Vec<u8>]) -> Result<File> {
-        let source = reason(self.volume.open_file(from))?;
+        let source = reason(self.files.volume.open_file(from))?;
         let file = self.host.make_file(place)?;
         let mut offset = 0;
         while let Some(data) = reason(source.seek_data(offset))? {
@@ -260,8 +271,8 @@ impl Copy<'_> {
 
     fn attributes(&mut self, from: &Path, attr: &Metadata, made: &Made) -> Result<()> {
         let mut xattrs = Vec::new();
-        for name in reason(self.volume.list_xattrs(from))? {
-            let value = reason(self.volume.xattr(from, &name))?.unwrap_or_default();
+        for name in reason(self.files.volume.list_xattrs(from))? {
+            let value = reason(self.files.volume.xattr(from, &name))?.unwrap_or_default();
             xattrs.push((name, value));
         }
         let time = |t: Time| (t.secs, t.nsec);

@@ -1,9 +1,10 @@
 //! `segno ls`: a directory of an image.
 use crate::exit::Outcome;
+use crate::files::{FileCommand, Files};
 use crate::out::Elements;
 use crate::path::{on_volume, reason};
 use crate::show;
-use crate::storage::ImageArgs;
+use crate::time;
 use anyhow::{Context, Result};
 use segno::{DirEntry, FileType, Metadata, Volume};
 use segno_dump::put_name;
@@ -26,10 +27,8 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    #[command(flatten)]
-    of: ImageArgs,
     /// Path on the volume
-    #[arg(default_value = "/")]
+    #[arg(default_value = ".")]
     path: PathBuf,
 }
 
@@ -40,19 +39,28 @@ struct Item {
     target: Option<PathBuf>,
 }
 
-pub fn run(args: &Args) -> Outcome {
-    let volume = args.of.volume(true)?;
+impl FileCommand for Args {
+    fn changes(&self) -> bool {
+        false
+    }
+
+    fn run(&self, files: &Files<'_>) -> Outcome {
+        list(self, files.volume, &files.path(&self.path))
+    }
+}
+
+fn list(args: &Args, volume: &Volume, path: &Path) -> Outcome {
     let mut out = Elements::new(args.json);
     let print = |out: &mut Elements, item: Item| out.push(|| item.json(), || item.text(args.long));
     let mut code = ExitCode::SUCCESS;
-    let start = on_volume(&args.path, volume.metadata(&args.path))?;
+    let start = on_volume(path, volume.metadata(path))?;
     if !start.is_dir() {
-        print(&mut out, Item::new(&volume, args.path.clone(), start)?)?;
+        print(&mut out, Item::new(volume, args.path.clone(), start)?)?;
         out.finish()?;
         return Ok(code);
     }
-    for entry in names(&volume, args)? {
-        match entry.map_err(anyhow::Error::from).and_then(|entry| Item::of(&volume, &entry, &args.path)) {
+    for entry in names(volume, path, args.recursive)? {
+        match entry.map_err(anyhow::Error::from).and_then(|entry| Item::of(volume, &entry, path)) {
             Ok(item) => print(&mut out, item)?,
             // The rest is listed.
             Err(e) => code = out.style().report(Err(e)),
@@ -64,9 +72,8 @@ pub fn run(args: &Args) -> Outcome {
 
 type Names = Box<dyn Iterator<Item = segno::Result<DirEntry>>>;
 
-fn names(volume: &Volume, args: &Args) -> Result<Names> {
-    let path = &args.path;
-    Ok(match args.recursive {
+fn names(volume: &Volume, path: &Path, recursive: bool) -> Result<Names> {
+    Ok(match recursive {
         true => Box::new(on_volume(path, volume.walk(path))?.sorted()),
         false => Box::new(on_volume(path, volume.read_dir(path))?.sorted()),
     })
@@ -94,7 +101,7 @@ impl Item {
             FileType::CharDevice | FileType::BlockDevice => format!("{major}, {minor}"),
             _ => a.len().to_string(),
         };
-        let (mode, time) = (show::mode(a.mode(), a.file_type()), show::time(a.modified()));
+        let (mode, time) = (show::mode(a.mode(), a.file_type()), time::text(a.modified()));
         format!("{mode} {:>3} {:>5} {:>5} {size:>12} {time}", a.nlink(), a.uid(), a.gid())
     }
 

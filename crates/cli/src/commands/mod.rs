@@ -1,25 +1,37 @@
 //! Subcommands. Each is a file here, with `Args`, whose doc comment is the help text, and `run`; and a line below.
+//! Those on the files of a volume implement [`crate::files::FileCommand`] in place of `run`.
 //! `cargo fmt` does not find modules that a macro declares: `make fmt` formats them.
 mod external;
 
 use crate::exit::Outcome;
+use crate::files::OnImage;
 use std::process::Termination;
 
 /// Declares the modules, and the enum that is parsed and run.
 macro_rules! commands {
-    ($($(#[$when:meta])? $name:ident,)*) => {
+    (
+        first { $($(#[$when:meta])? $name:ident,)* }
+        on files { $($file:ident,)* }
+        last { $($(#[$later:meta])? $last:ident,)* }
+    ) => {
         $($(#[$when])? pub mod $name;)*
+        $(pub mod $file;)*
+        $($(#[$later])? pub mod $last;)*
 
         #[derive(clap::Subcommand)]
         #[expect(non_camel_case_types, reason = "a variant has the name of its module")]
         pub enum Command {
             $($(#[$when])? $name(Box<$name::Args>),)*
+            $($file(Box<OnImage<$file::Args>>),)*
+            $($(#[$later])? $last(Box<$last::Args>),)*
         }
 
         impl Command {
             pub fn run(&self) -> Outcome {
                 match self {
                     $($(#[$when])? Self::$name(args) => $name::run(args).map(Termination::report),)*
+                    $(Self::$file(args) => args.run(),)*
+                    $($(#[$later])? Self::$last(args) => $last::run(args).map(Termination::report),)*
                 }
             }
         }
@@ -28,39 +40,54 @@ macro_rules! commands {
 
 // In the order of `segno --help`.
 commands! {
-    mkfs,
-    build,
-    extract,
-    mount,
-    umount,
-    mounts,
-    #[cfg(feature = "vhost")]
-    export,
-    check,
-    crashtest,
-    find,
-    info,
-    map,
-    report,
-    journal,
-    label,
-    ls,
-    cat,
-    stat,
-    get,
-    put,
-    extents,
-    sparse,
-    #[cfg(feature = "store")]
-    store,
-    rescue,
-    undelete,
-    dump,
-    stats,
-    top,
-    metrics,
-    sync,
-    ctl,
-    bench,
-    install_helper,
+    first {
+        mkfs,
+        build,
+        extract,
+        mount,
+        umount,
+        mounts,
+        #[cfg(feature = "vhost")]
+        export,
+        check,
+        crashtest,
+        find,
+        info,
+        map,
+        report,
+        journal,
+        label,
+    }
+    on files {
+        ls,
+        cat,
+        stat,
+        get,
+        put,
+        rm,
+        mv,
+        mkdir,
+        ln,
+        chmod,
+        chown,
+        touch,
+        setfattr,
+        getfattr,
+    }
+    last {
+        extents,
+        sparse,
+        #[cfg(feature = "store")]
+        store,
+        rescue,
+        undelete,
+        dump,
+        stats,
+        top,
+        metrics,
+        sync,
+        ctl,
+        bench,
+        install_helper,
+    }
 }

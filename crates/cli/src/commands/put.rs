@@ -1,8 +1,8 @@
 //! `segno put`: copies files with all their attributes into an image.
 use crate::exit::Outcome;
+use crate::files::{FileCommand, Files};
 use crate::path::{ExcludeOptions, places, reason, refuse_equal};
 use crate::show;
-use crate::storage::ImageArgs;
 use crate::tally::Tally;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::fs::SeekFrom;
@@ -37,22 +37,27 @@ pub struct Args {
     /// Report as JSON
     #[arg(long)]
     json: bool,
-    #[command(flatten)]
-    of: ImageArgs,
     /// Files, and directories with everything below them; - is standard input. If the last of several begins with /, it is the
     /// path on the volume, / otherwise; files are copied into it if it is an existing directory
     #[arg(required = true, num_args = 1.., value_name = "SOURCE")]
     operands: Vec<PathBuf>,
 }
 
-pub fn run(args: &Args) -> Outcome {
+impl FileCommand for Args {
+    fn run(&self, files: &Files<'_>) -> Outcome {
+        copied(self, files)?.report(self.json)
+    }
+}
+
+fn copied(args: &Args, files: &Files<'_>) -> Result<Tally> {
     let (sources, to) = split(&args.operands)?;
+    let to = to.map_or_else(|| files.here(), Path::to_owned);
     if sources.iter().any(|source| source.as_os_str() == "-") {
         ensure!(
             sources.len() == 1,
             "standard input is one file: copy the other sources by a command of their own"
         );
-        return changed(args, |volume| stdin_to(volume, args.force, to));
+        return stdin_to(files.volume, args.force, &to);
     }
     let exclude = args.exclude.chosen();
     let open = |path: &PathBuf| Source::of(path, args, &exclude);
@@ -62,50 +67,38 @@ pub fn run(args: &Args) -> Outcome {
     for source in &mut sources {
         needed += source.demand()?;
     }
-    changed(args, |volume| {
-        room_for(volume, needed)?;
-        let names: Vec<PathBuf> = sources.iter().map(|source| source.name.clone()).collect();
-        let places = places(volume, to, names.iter().map(PathBuf::as_path));
-        let places = if to != Path::new("/") && to.exists() {
-            let shown = show::path(to);
-            let why = || {
-                format!(
-                    "{shown} begins with /, so it is the path on the volume; add / behind it to copy it from the host"
-                )
-            };
-            places.with_context(why)?
-        } else {
-            places?
+    room_for(files.volume, needed)?;
+    let names: Vec<PathBuf> = sources.iter().map(|source| source.name.clone()).collect();
+    let places = places(files.volume, &to, names.iter().map(PathBuf::as_path));
+    let places = if to != Path::new("/") && to.exists() {
+        let shown = show::path(&to);
+        let why = || {
+            format!(
+                "{shown} begins with /, so it is the path on the volume; add / behind it to copy it from the host"
+            )
         };
-        let mut copy = Copy {
-            volume,
-            force: args.force,
-            linked: HashMap::new(),
-            tally: Tally::default(),
-            buffer: vec![0; BUFFER],
-        };
-        for (source, to) in sources.iter_mut().zip(places) {
-            copy.all(source, to)?;
-        }
-        Ok(copy.tally)
-    })
-}
-
-/// Opens the volume, changes and closes it, and reports.
-fn changed(args: &Args, change: impl FnOnce(&Volume) -> Result<Tally>) -> Outcome {
-    let volume = args.of.volume(false)?;
-    let changed = change(&volume);
-    let closed = reason(volume.close()).with_context(|| format!("closing {}", args.of.image.display()));
-    let tally = changed?;
-    closed?;
-    tally.report(args.json)
+        places.with_context(why)?
+    } else {
+        places?
+    };
+    let mut copy = Copy {
+        files,
+        force: args.force,
+        linked: HashMap::new(),
+        tally: Tally::default(),
+        buffer: vec![0; BUFFER],
+    };
+    for (source, to) in sources.iter_mut().zip(places) {
+        copy.all(source, to)?;
+    }
+    Ok(copy.tally)
 }
 
 /// Sources, and the path on the volume. A path on the volume begins with a slash: a name that does not is one of the host, so
 /// that no source is taken for a destination.
-fn split(operands: &[PathBuf]) -> Result<(&[PathBuf], &Path)> {
+fn split(operands: &[PathBuf]) -> Result<(&[PathBuf], Option<&Path>)> {
     match operands.split_last() {
-        Some((last, sources)) if !sources.is_empty() && last.is_absolute() => Ok((sources, last)),
+        Some((last, sources)) if !sources.is_empty() && last.is_absolute() => Ok((sources, Some(last))),
         Some((last, sources))
             if !sources.is_empty() && last.as_os_str() != "-" && last.symlink_metadata().is_err() =>
         {
@@ -114,7 +107,7 @@ fn split(operands: &[PathBuf]) -> Result<(&[PathBuf], &Path)> {
                 last.display()
             )
         }
-        _ => Ok((operands, Path::new("/"))),
+        _ => Ok((operands, None)),
     }
 }
 
@@ -281,7 +274,7 @@ enum Step {
 }
 
 struct Copy<'a> {
-    volume: &'a Volume,
+    files: &'a Files<'a>,
     force: bool,
     /// First paths of hard links, by device and inode number of the source.
     linked: HashMap<(u64, u64), PathBuf>,
@@ -293,6 +286,7 @@ impl Copy<'_> {
     fn all(&mut self, source: &mut Source<'_>, to: PathBuf) -> Result<()> {
         let mut steps = vec![Step::Make { from: Below::new(), kind: Kind::Unknown, to }];
         while let Some(step) = steps.pop() {
+            self.files.go_on()?;
             match step {
                 Step::Make { from, kind, to } => {
                     let made = source.with(&from, kind, |entry| {
@@ -325,7 +319,7 @@ impl Copy<'_> {
 
     fn one(&mut self, entry: &Entry, to: &Path) -> Result<()> {
         let (kind, meta) = (entry.kind(), entry.meta());
-        let existing = self.volume.symlink_metadata(to).ok();
+        let existing = self.files.volume.symlink_metadata(to).ok();
         let is_dir = existing.as_ref().is_some_and(segno::Metadata::is_dir);
         if is_dir && kind == Kind::Directory {
             return Ok(());
@@ -334,21 +328,21 @@ impl Copy<'_> {
             let same = !is_dir && kind != Kind::Directory;
             ensure!(same, "{} on the volume is of another kind", to.display());
             ensure!(self.force, "{} exists already on the volume; overwrite it with -f", to.display());
-            reason(self.volume.remove_file(to))?;
+            reason(self.files.volume.remove_file(to))?;
         }
         let key = (meta.dev(), meta.ino());
         if let Some(first) = self.linked.get(&key) {
-            return reason(self.volume.hard_link(first, to));
+            return reason(self.files.volume.hard_link(first, to));
         }
         let (major, minor) = (rustix::fs::major(meta.rdev()), rustix::fs::minor(meta.rdev()));
-        let special = |special| reason(self.volume.create_special(to, special));
+        let special = |special| reason(self.files.volume.create_special(to, special));
         match kind {
             Kind::Directory => {
-                reason(self.volume.create_dir(to))?;
+                reason(self.files.volume.create_dir(to))?;
                 // Not more open than the source while it is filled.
-                return reason(self.volume.set_metadata(to, &SetMetadata::new().mode(meta.mode())));
+                return reason(self.files.volume.set_metadata(to, &SetMetadata::new().mode(meta.mode())));
             }
-            Kind::Symlink => reason(self.volume.symlink(OsStr::from_bytes(&entry.target()?), to))?,
+            Kind::Symlink => reason(self.files.volume.symlink(OsStr::from_bytes(&entry.target()?), to))?,
             Kind::RegularFile => self.contents(entry, to)?,
             Kind::CharacterDevice => special(Special::CharDevice { major, minor })?,
             Kind::BlockDevice => special(Special::BlockDevice { major, minor })?,
@@ -367,7 +361,7 @@ impl Copy<'_> {
     fn contents(&mut self, entry: &Entry, to: &Path) -> Result<()> {
         let meta = entry.meta();
         let options = OpenOptions::new().write(true).create_new(true).mode(meta.mode());
-        let mut copy = reason(self.volume.open_file_with(to, &options.owner(meta.uid(), meta.gid())))?;
+        let mut copy = reason(self.files.volume.open_file_with(to, &options.owner(meta.uid(), meta.gid())))?;
         let (file, size) = (entry.open()?, meta.len());
         let mut offset = 0;
         while offset < size {
@@ -395,7 +389,7 @@ impl Copy<'_> {
     fn attributes(&mut self, entry: &Entry, to: &Path) -> Result<()> {
         let meta = entry.meta();
         for (name, value) in entry.xattrs().context("reading the extended attributes")? {
-            match self.volume.set_xattr(to, OsStr::from_bytes(&name), &value) {
+            match self.files.volume.set_xattr(to, OsStr::from_bytes(&name), &value) {
                 // Name spaces that F2FS does not have.
                 Err(e) if e.kind() == io::ErrorKind::Unsupported => self.tally.skip_xattrs(1),
                 other => reason(other).with_context(|| format!("attribute {}", text::name(&name)))?,
@@ -407,6 +401,6 @@ impl Copy<'_> {
             .accessed(time(meta.atime(), meta.atime_nsec()))
             .modified(time(meta.mtime(), meta.mtime_nsec()));
         let change = if meta.is_symlink() { change } else { change.mode(meta.mode()) };
-        reason(self.volume.set_symlink_metadata(to, &change))
+        reason(self.files.volume.set_symlink_metadata(to, &change))
     }
 }

@@ -1,15 +1,18 @@
 //! `segno stat`: all attributes of a file of an image.
+use crate::exit::Outcome;
+use crate::files::{FileCommand, Files};
 use crate::out::stdout;
 use crate::path::{inode_number, on_volume, reason};
 use crate::show;
-use crate::storage::ImageArgs;
+use crate::time;
 use anyhow::{Context, Result};
-use segno::{FileType, Metadata};
+use segno::{FileType, Metadata, Volume};
 use segno_dump::put_name;
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 /// Show the attributes of a file of an image
 #[derive(clap::Args)]
@@ -17,15 +20,24 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    #[command(flatten)]
-    of: ImageArgs,
     /// Path on the volume; a symbolic link at its end stands for itself. #INO is an inode by number
     path: PathBuf,
 }
 
-pub fn run(args: &Args) -> Result<()> {
-    let volume = args.of.volume(true)?;
-    let (path, number) = (&args.path, inode_number(&args.path));
+impl FileCommand for Args {
+    fn changes(&self) -> bool {
+        false
+    }
+
+    fn run(&self, files: &Files<'_>) -> Outcome {
+        let number = inode_number(&self.path);
+        let path = if number.is_some() { self.path.clone() } else { files.path(&self.path) };
+        show(files.volume, &path, number, self.json)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn show(volume: &Volume, path: &Path, number: Option<u32>, json: bool) -> Result<()> {
     let attr = number.map_or_else(|| volume.symlink_metadata(path), |ino| volume.inode_metadata(ino));
     let attr = on_volume(path, attr)?;
     let xattrs = number.map_or_else(|| volume.list_xattrs(path), |ino| volume.inode_xattrs(ino));
@@ -38,7 +50,7 @@ pub fn run(args: &Args) -> Result<()> {
         false => None,
     };
     let mut out = stdout();
-    if args.json {
+    if json {
         let mut value = show::attr_json(&attr);
         if let Some(object) = value.as_object_mut() {
             put_name(object, "path", path.as_os_str().as_bytes());
@@ -74,10 +86,10 @@ fn print(
         _ => writeln!(out, "size      {} in {} sectors", a.len(), a.blocks())?,
     }
     for (name, time) in [("accessed", a.accessed()), ("modified", a.modified()), ("changed", a.changed())] {
-        writeln!(out, "{name:9} {}.{:09} UTC", show::time(time), time.nsec)?;
+        writeln!(out, "{name:9} {}.{:09} UTC", time::text(time), time.nsec)?;
     }
     if let Some(born) = a.created() {
-        writeln!(out, "created   {}.{:09} UTC", show::time(born), born.nsec)?;
+        writeln!(out, "created   {}.{:09} UTC", time::text(born), born.nsec)?;
     }
     if !a.flags().is_empty() {
         writeln!(out, "flags     {}", show::flags(a.flags()).join(", "))?;

@@ -6,7 +6,7 @@ use crate::preserve::{self, PreserveOption};
 use crate::progress::Progress;
 use crate::salvage::{self, Listing, Search};
 use crate::storage::ImageArgs;
-use crate::{image, show};
+use crate::{image, time};
 use anyhow::{Result, bail};
 use segno::Time;
 use segno::inspect;
@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(long)]
     list: bool,
     /// Files that can have been deleted since then: seconds since 1970, or YYYY-MM-DD[ HH:MM[:SS]] in UTC
-    #[arg(long, value_name = "TIME", value_parser = show::parse_time)]
+    #[arg(long, value_name = "TIME", value_parser = time::seconds)]
     since: Option<u64>,
     /// Directory to copy to, made if it does not exist
     #[arg(long, value_name = "DIR")]
@@ -234,7 +234,7 @@ fn copy(
 
 fn print(lost: &Lost) -> Result<()> {
     let share = lost.blocks.percent();
-    let time = show::time(Time { secs: lost.changed.cast_signed(), nsec: 0 });
+    let time = time::text(Time { secs: lost.changed.cast_signed(), nsec: 0 });
     let mut out = stdout();
     write!(out, "{share:>3} % {:>12} {time} {}", lost.item.size, lost.item.shown())?;
     if !lost.item.reasons.is_empty() {

@@ -36,6 +36,15 @@ pub const COMMANDS: &[(&str, i32)] = &[
     ("label IMAGE", 1),
     ("label IMAGE card", 1),
     ("build IMAGE NEW", 1),
+    ("rm -f IMAGE /none", 1),
+    ("mkdir -p IMAGE /made", 1),
+    ("touch IMAGE /made/file", 1),
+    ("mv IMAGE /none /made", 1),
+    ("ln -sf IMAGE file /made/link", 1),
+    ("chmod IMAGE 644 /made/file", 1),
+    ("chown IMAGE 1:2 /made/file", 1),
+    ("setfattr -n user.x IMAGE /made/file", 1),
+    ("getfattr -d IMAGE /made/file", 1),
 ];
 
 struct Case {

@@ -7,9 +7,17 @@ use std::os::unix::fs::FileExt;
 use std::process::{Command, Output};
 
 /// Commands that write, with `I` for the image and `F` for a file to be stored.
-pub(super) const WRITERS: [&str; 12] = [
+pub(super) const WRITERS: [&str; 20] = [
     "mount I D",
     "put I F /",
+    "mkdir -p I /made",
+    "touch I /made/one",
+    "mv I /made/one /made/two",
+    "ln -s I two /made/link",
+    "chmod I 600 /made/two",
+    "chown I 1:2 /made/two",
+    "setfattr -n user.x I /made/two",
+    "rm -r I /made",
     "mkfs -f I",
     "mkfs -f --size 64M I",
     "check -a I",
@@ -21,10 +29,11 @@ pub(super) const WRITERS: [&str; 12] = [
     "build -f D I",
     "label I new",
 ];
-pub(super) const READERS: [&str; 16] = [
+pub(super) const READERS: [&str; 17] = [
     "label I",
     "info I",
     "stat I /a",
+    "getfattr I /a",
     "report I",
     "extract I O",
     "ls I",

@@ -19,7 +19,7 @@ use Without::{Noted, Refused};
 /// A command for the volume IMAGE; OUT is a new path.
 type Row = (&'static [&'static str], Without);
 
-const COMMANDS: [Row; 22] = [
+const COMMANDS: [Row; 24] = [
     (&["ls", "IMAGE"], Refused(1)),
     (&["ls", "-lR", "IMAGE"], Refused(1)),
     (&["cat", "IMAGE", "file00"], Refused(1)),
@@ -33,6 +33,8 @@ const COMMANDS: [Row; 22] = [
     (&["put", "IMAGE", "/dev/null", "/new"], Refused(1)),
     (&["label", "IMAGE"], Refused(1)),
     (&["label", "IMAGE", "new"], Refused(1)),
+    (&["touch", "IMAGE", "/new"], Refused(1)),
+    (&["getfattr", "IMAGE", "/file00"], Refused(1)),
     (&["check", "IMAGE"], Refused(4)),
     (&["check", "-n", "IMAGE"], Refused(4)),
     (&["check", "-a", "IMAGE"], Refused(4)),

@@ -10,6 +10,7 @@ mod confined;
 mod confined_server;
 mod contents;
 mod copy;
+mod edit;
 mod examples;
 mod exclusion;
 #[cfg(feature = "vhost")]

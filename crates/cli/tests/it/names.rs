@@ -24,7 +24,7 @@ const NAMES: [&[u8]; 10] = [
 
 /// Commands that print: I is an image whose own path holds ESC, D a new path, F a file on the host, P a path on the volume, and
 /// M one that does not exist there.
-pub(super) const COMMANDS: [&str; 59] = [
+pub(super) const COMMANDS: [&str; 73] = [
     "ls I",
     "ls -l I",
     "ls -lR I /",
@@ -47,6 +47,20 @@ pub(super) const COMMANDS: [&str; 59] = [
     "put I F P",
     "put --json I F /again",
     "put I M",
+    "rm I M",
+    "mv I M P",
+    "mv I P M/x",
+    "mkdir I P",
+    "ln I M P",
+    "ln -s I M P",
+    "chmod I 644 M",
+    "chown I 1 M",
+    "touch I P/x",
+    "setfattr -n user.x I M",
+    "setfattr -x M I P",
+    "getfattr -d -m - I P",
+    "getfattr --json I P",
+    "getfattr -n M I P",
     "extents --image I P",
     "extents --image I M",
     "extents --all --image I /",
@@ -222,6 +236,7 @@ fn json_has_the_bytes_of_every_name() {
         let path = [b"/", name].concat();
         assert_eq!(bytes(&named.json("stat --json I P", name), "path"), path);
         assert_eq!(bytes(&named.json("extents --json --image I P", name)[0], "path"), path);
+        assert_eq!(bytes(&named.json("getfattr --json I P", name)[0], "path"), path);
         assert_eq!(bytes(&named.json("dump --json I path P", name)["inode"], "i_name"), name);
     }
     let link = named.json("stat --json I /link", b"");
@@ -250,6 +265,9 @@ fn every_name_can_be_an_argument() {
         assert_eq!(std::fs::read(named.scratch.path("new")).unwrap(), name);
         assert_eq!(done("get I P -"), name);
         for command in ["ls I P", "stat I P", "extents --image I P", "dump I path P", "dump I xattr P"] {
+            done(command);
+        }
+        for command in ["touch I P", "chmod I 600 P", "getfattr I P", "rm I P"] {
             done(command);
         }
         done("put -f I F P");

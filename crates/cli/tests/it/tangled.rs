@@ -103,7 +103,7 @@ const TREES: [Case; 3] = [
 ];
 
 /// Commands that walk the tree, and whether they show the rest of it; others make nothing.
-pub(super) const WALKERS: [(&str, bool); 8] = [
+pub(super) const WALKERS: [(&str, bool); 10] = [
     ("ls -R I", true),
     ("ls -R --json I", true),
     ("extents --all --image I /", true),
@@ -112,6 +112,8 @@ pub(super) const WALKERS: [(&str, bool); 8] = [
     ("get --json I / D", true),
     ("extract I D", false),
     ("build I D", false),
+    ("chmod -R I u+rX /", false),
+    ("chown -R I 0:0 /", false),
 ];
 
 /// Commands that search a volume, and their exit codes.

@@ -44,6 +44,13 @@ pub const ON_IMAGES: &[Row] = &[
     row("stat", DONE, "$S stat --json $D $I /many/target"),
     row("get", DONE, "$S get $D $I / $N"),
     row("put", DONE, "cp $I $C && $S put $C $F"),
+    row(
+        "edit",
+        DONE,
+        "cp $I $C; code=0; for words in 'mkdir -p $C /new/dir' 'touch $C /three /new/file' 'chmod -R $C u+rX /' 'chown -R $C 1:2 /' \
+         'ln -sf $C a /new/link' 'mv $C /new/file /new/dir' 'setfattr -n user.x -v 1 $C /inline' 'getfattr -d -m - $C /attributes' \
+         'rm -r $C /many /new'; do eval $S $words || code=1; done; exit $code",
+    ),
     row("extract", DONE, "$S extract $D $I $N"),
     row(
         "extract --tar",

@@ -8,8 +8,8 @@ use crate::command_line;
 use crate::counters::Moment;
 use crate::out::stdout;
 use crate::segments::{Segments, write_file};
-use crate::show;
 use crate::storage::DeviceOption;
+use crate::time;
 use anyhow::Result;
 use findings::Finding;
 use segno::Time;
@@ -92,5 +92,5 @@ fn text(findings: &[Finding]) -> String {
 
 fn now() -> String {
     let secs = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    show::time(Time { secs: secs.cast_signed(), nsec: 0 })
+    time::text(Time { secs: secs.cast_signed(), nsec: 0 })
 }
