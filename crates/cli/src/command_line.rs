@@ -74,7 +74,7 @@ fn words_of_command(args: &[OsString]) -> usize {
 }
 
 /// A word as shells read it, of characters that a terminal shows.
-fn quoted(word: &[u8]) -> String {
+pub fn quoted(word: &[u8]) -> String {
     let is_plain = |b: &u8| b.is_ascii_alphanumeric() || b"_@%+=:,./-".contains(b);
     if !word.is_empty() && word.iter().all(is_plain) {
         return String::from_utf8_lossy(word).into_owned();

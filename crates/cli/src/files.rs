@@ -1,4 +1,4 @@
-//! Commands on the files of an open volume. `segno NAME IMAGE …` opens it.
+//! Commands on the files of an open volume. `segno NAME IMAGE …` opens it for one of them, `segno shell` for many.
 use crate::confine::Confinement;
 use crate::exit::{Outcome, Style};
 use crate::path::{on_volume, reason};

@@ -23,6 +23,7 @@ pub const EXAMPLES: &[(&str, &str)] = &[
     ("getfattr", "segno getfattr -d disk.img /new/file"),
     ("mv", "segno mv disk.img /new/file /new/dir"),
     ("rm", "segno rm -r disk.img /new"),
+    ("shell", "segno shell -c ls disk.img"),
     ("info", "segno info --json disk.img"),
     ("label", "segno label disk.img backup"),
     ("install-helper", "segno install-helper tree"),

@@ -1,13 +1,13 @@
 //! Subcommands. Each is a file here, with `Args`, whose doc comment is the help text, and `run`; and a line below.
-//! Those on the files of a volume implement [`crate::files::FileCommand`] in place of `run`.
+//! Those on the files of a volume implement [`FileCommand`] in place of `run`, and are commands of `segno shell` too.
 //! `cargo fmt` does not find modules that a macro declares: `make fmt` formats them.
 mod external;
 
 use crate::exit::Outcome;
-use crate::files::OnImage;
+use crate::files::{FileCommand, OnImage};
 use std::process::Termination;
 
-/// Declares the modules, and the enum that is parsed and run.
+/// Declares the modules, the enum that is parsed and run, and that of the commands on the files of a volume.
 macro_rules! commands {
     (
         first { $($(#[$when:meta])? $name:ident,)* }
@@ -32,6 +32,20 @@ macro_rules! commands {
                     $($(#[$when])? Self::$name(args) => $name::run(args).map(Termination::report),)*
                     $(Self::$file(args) => args.run(),)*
                     $($(#[$later])? Self::$last(args) => $last::run(args).map(Termination::report),)*
+                }
+            }
+        }
+
+        #[derive(clap::Subcommand)]
+        #[expect(non_camel_case_types, reason = "a variant has the name of its module")]
+        pub enum OnFiles {
+            $($file(Box<$file::Args>),)*
+        }
+
+        impl OnFiles {
+            pub fn command(&self) -> &(dyn FileCommand + Sync) {
+                match self {
+                    $(Self::$file(args) => &**args,)*
                 }
             }
         }
@@ -75,6 +89,7 @@ commands! {
         getfattr,
     }
     last {
+        shell,
         extents,
         sparse,
         #[cfg(feature = "store")]

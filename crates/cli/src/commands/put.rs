@@ -38,7 +38,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     /// Files, and directories with everything below them; - is standard input. If the last of several begins with /, it is the
-    /// path on the volume, / otherwise; files are copied into it if it is an existing directory
+    /// path on the volume, / otherwise, or in a shell its directory; files are copied into it if it is an existing directory
     #[arg(required = true, num_args = 1.., value_name = "SOURCE")]
     operands: Vec<PathBuf>,
 }

@@ -174,14 +174,43 @@ impl Confinement {
         local.written.iter().fold(read, |all, dir| all.keeps_files(dir))
     }
 
+    /// Runs one command after the other, which may make files of all kinds. Some may need files that others give up: all that they have
+    /// in common are system calls.
+    pub fn runs_commands(mut self, image: &Path) -> Self {
+        self.leaves.attributes = true;
+        self.leaves.network = store::is_url(image) && store::local(image).is_remote;
+        self
+    }
+
     /// Drops all other rights.
     pub fn enter(&self) {
-        let refused = [
+        self.enter_of_thread();
+        self.enter_of_process();
+    }
+
+    /// Drops all other rights but to system calls, of this thread alone, on storage that is open.
+    pub fn enter_thread(self, image: &Path) {
+        let entered = if store::is_url(image) { self.with_store(image) } else { self };
+        entered.enter_of_thread();
+    }
+
+    fn enter_of_thread(&self) {
+        self.note([
             set_no_new_privs(true).err().map(|e| format!("programs with set-id bits: {e}")),
             files::restrict(&self.rules, self.leaves.network).err(),
             self.drop_capabilities().err().map(|e| format!("capabilities: {e}")),
+        ]);
+    }
+
+    /// Drops the rights to other system calls, of all threads.
+    pub fn enter_of_process(&self) {
+        self.note([
+            set_no_new_privs(true).err().map(|e| format!("programs with set-id bits: {e}")),
             calls::restrict(self.leaves).err(),
-        ];
+        ]);
+    }
+
+    fn note<const N: usize>(&self, refused: [Option<String>; N]) {
         for why in refused.into_iter().flatten().filter(|_| self.verbose) {
             eprintln!("segno: note: not restricted: {why}");
         }

@@ -131,6 +131,30 @@ fn each_command_gives_up_what_it_does_not_need() {
     }
 }
 
+/// The thread of a get has the rights of the command `get`, and the shell those of its user but to other system calls.
+#[test]
+fn a_shell_confines_each_get_in_a_thread() {
+    let scratch = scratch();
+    let (mut reader, writer) = full_pipe();
+    let args = args("shell -c get\t/\tDIR/got DIR/volume", &scratch.path(""));
+    let mut child = Command::new(SEGNO).args(args).stdout(writer).spawn().unwrap();
+    let own = field(&fs::read_to_string("/proc/self/status").unwrap(), "CapPrm");
+    let rights =
+        |status: &String| (field(status, "Seccomp"), field(status, "NoNewPrivs"), field(status, "CapEff"));
+    let expected = [(2, 1, own), (2, 1, own & TREE)];
+    loop {
+        let mut found: Vec<_> = confined(&mut child).iter().map(rights).collect();
+        found.sort_by_key(|of| std::cmp::Reverse(of.2));
+        if found == expected {
+            break;
+        }
+        sleep(Duration::from_millis(5));
+    }
+    reader.read_to_end(&mut Vec::new()).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(scratch.path("got/dir/file").exists());
+}
+
 #[cfg(feature = "vhost")]
 #[test]
 fn the_server_of_a_guest_has_no_capability() {

@@ -45,6 +45,7 @@ pub const COMMANDS: &[(&str, i32)] = &[
     ("chown IMAGE 1:2 /made/file", 1),
     ("setfattr -n user.x IMAGE /made/file", 1),
     ("getfattr -d IMAGE /made/file", 1),
+    ("shell -c ls IMAGE", 1),
 ];
 
 struct Case {

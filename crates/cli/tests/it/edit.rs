@@ -1,4 +1,4 @@
-//! Images edited without a mount: the judges are coreutils and attr on a mount of another image.
+//! Images edited without a mount, and by `segno shell`: the judges are coreutils and attr on a mount of another image.
 use super::{Scratch, can_mount, output};
 use segno_testkit::f2fs_tools::assert_clean;
 use std::path::Path;
@@ -127,7 +127,7 @@ fn commands_on_an_image_do_what_coreutils_do_on_a_mount() {
     if !can_mount() || !rustix::process::geteuid().is_root() {
         return;
     }
-    let (mounted, edited) = (Scratch::new(), Scratch::new());
+    let (mounted, edited, shelled) = (Scratch::new(), Scratch::new(), Scratch::new());
     let dir = mounted.path("mnt");
     std::fs::create_dir(&dir).unwrap();
     let (program, image) = (env!("CARGO_BIN_EXE_segno"), edited.image());
@@ -148,6 +148,13 @@ fn commands_on_an_image_do_what_coreutils_do_on_a_mount() {
     assert!(wrong.is_empty(), "{wrong:#?}");
     let expected = tree(&mounted.image(), &dir);
     assert_eq!(tree(&image, &dir), expected);
-    assert_clean("after all commands", &edited.path("image"));
-    assert!(output(&["check", &image]).ends_with("clean\n"));
+    // The same commands on one open volume.
+    let script = STEPS.iter().map(|step| step.trim_end_matches(" || :")).collect::<Vec<_>>().join("\n");
+    let done = Command::new(program).args(["shell", "-k", "-c", &script, &shelled.image()]).output().unwrap();
+    assert_eq!(done.status.code(), Some(1), "{done:?}");
+    assert_eq!(tree(&shelled.image(), &dir), expected);
+    for scratch in [&edited, &shelled] {
+        assert_clean("after all commands", &scratch.path("image"));
+        assert!(output(&["check", &scratch.image()]).ends_with("clean\n"));
+    }
 }

@@ -19,7 +19,7 @@ use Without::{Noted, Refused};
 /// A command for the volume IMAGE; OUT is a new path.
 type Row = (&'static [&'static str], Without);
 
-const COMMANDS: [Row; 24] = [
+const COMMANDS: [Row; 25] = [
     (&["ls", "IMAGE"], Refused(1)),
     (&["ls", "-lR", "IMAGE"], Refused(1)),
     (&["cat", "IMAGE", "file00"], Refused(1)),
@@ -35,6 +35,7 @@ const COMMANDS: [Row; 24] = [
     (&["label", "IMAGE", "new"], Refused(1)),
     (&["touch", "IMAGE", "/new"], Refused(1)),
     (&["getfattr", "IMAGE", "/file00"], Refused(1)),
+    (&["shell", "-c", "ls", "IMAGE"], Refused(1)),
     (&["check", "IMAGE"], Refused(4)),
     (&["check", "-n", "IMAGE"], Refused(4)),
     (&["check", "-a", "IMAGE"], Refused(4)),

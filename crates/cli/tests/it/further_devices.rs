@@ -33,6 +33,7 @@ pub(super) const COMMANDS: &[Row] = &[
     (&["touch", "IMAGE", "/file"], 1, Some(0)),
     (&["setfattr", "-n", "user.x", "IMAGE", "/file"], 1, Some(0)),
     (&["getfattr", "IMAGE", "/file"], 1, Some(0)),
+    (&["shell", "-c", "ls", "IMAGE"], 1, Some(0)),
     (&["extract", "IMAGE", "OUT"], 1, Some(0)),
     (&["extract", "--tar", "OUT", "IMAGE"], 1, Some(0)),
     (&["build", "IMAGE", "OUT"], 1, Some(0)),

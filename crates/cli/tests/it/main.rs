@@ -43,6 +43,7 @@ mod restart;
 mod s3;
 mod salvage;
 mod security;
+mod shell;
 mod sizes;
 #[cfg(feature = "store")]
 mod store;

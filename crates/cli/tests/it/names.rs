@@ -61,6 +61,8 @@ pub(super) const COMMANDS: [&str; 73] = [
     "getfattr -d -m - I P",
     "getfattr --json I P",
     "getfattr -n M I P",
+    "shell -c ls\t-lR;pwd;df I",
+    "shell -c cd\tesc*;rm\tnone*;getfattr\t*;put\t* I",
     "extents --image I P",
     "extents --image I M",
     "extents --all --image I /",

@@ -51,6 +51,11 @@ pub const ON_IMAGES: &[Row] = &[
          'ln -sf $C a /new/link' 'mv $C /new/file /new/dir' 'setfattr -n user.x -v 1 $C /inline' 'getfattr -d -m - $C /attributes' \
          'rm -r $C /many /new'; do eval $S $words || code=1; done; exit $code",
     ),
+    row(
+        "shell",
+        DONE,
+        "cp $I $C && $S shell -k -c 'ls -R; cat /inline; touch /many/*; getfattr -d /*; rm -r /a /*e*' $C",
+    ),
     row("extract", DONE, "$S extract $D $I $N"),
     row(
         "extract --tar",
