@@ -23,7 +23,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    let volume = args.of.volume(args.label.is_none())?;
+    let volume = args.of.open(args.label.is_none())?.volume()?;
     if let Some(label) = &args.label {
         reason(volume.set_label(label))?;
     }

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::process::{Command, Output};
 
 /// Commands that write, with `I` for the image and `F` for a file to be stored.
-pub(super) const WRITERS: [&str; 20] = [
+pub(super) const WRITERS: [&str; 21] = [
     "mount I D",
     "put I F /",
     "mkdir -p I /made",
@@ -30,7 +30,7 @@ pub(super) const WRITERS: [&str; 20] = [
     "build -f D I",
     "label I new",
 ];
-pub(super) const READERS: [&str; 17] = [
+pub(super) const READERS: [&str; 18] = [
     "label I",
     "info I",
     "stat I /a",

@@ -24,7 +24,7 @@ const NAMES: [&[u8]; 10] = [
 
 /// Commands that print: I is an image whose own path holds ESC, D a new path, F a file on the host, P a path on the volume, and
 /// M one that does not exist there.
-pub(super) const COMMANDS: [&str; 73] = [
+pub(super) const COMMANDS: [&str; 75] = [
     "ls I",
     "ls -l I",
     "ls -lR I /",

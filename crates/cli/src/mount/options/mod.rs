@@ -110,7 +110,13 @@ impl Settings {
             let value = match given.map(|word| (word, word.split_once('='))) {
                 None => option.default,
                 Some((_, Some((_, value)))) => value,
-                Some((word, None)) => if word == option.name { "on" } else { "off" },
+                Some((word, None)) => {
+                    if word == option.name {
+                        "on"
+                    } else {
+                        "off"
+                    }
+                }
             };
             (option.name.to_owned(), json!({ "value": value, "given": given }))
         };
