@@ -24,6 +24,9 @@ pub mod fsck {
 /// Code of a failed command.
 pub const FAILED: u8 = 1;
 
+/// Code of a command line that is not accepted, as clap and most programs have it. `check` has [`fsck::USAGE`].
+pub const USAGE: u8 = 2;
+
 /// 128 + SIGPIPE, as a shell reports a closed pipe.
 const READER_GONE: u8 = 141;
 
@@ -38,6 +41,11 @@ impl std::fmt::Display for WithCode {
 }
 
 impl std::error::Error for WithCode {}
+
+/// Words that the parser of the command line lets through are not accepted.
+pub fn usage(e: impl Into<anyhow::Error>) -> anyhow::Error {
+    WithCode(USAGE, e.into()).into()
+}
 
 /// How errors reach the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,14 +83,14 @@ impl Style {
     /// Prints a usage error, or the help that was requested; `code` is for the error.
     pub fn usage(self, mut e: clap::Error, code: u8) -> ExitCode {
         if !e.use_stderr() {
-            return usage(&e, code);
+            return print_usage(&e, code);
         }
         // `-- -g` as a way to pass an option that does not exist: it would become the name of an image.
         if e.kind() == ErrorKind::UnknownArgument {
             e.remove(ContextKind::Suggested);
         }
         if self == Self::Text {
-            return usage(&e, code);
+            return print_usage(&e, code);
         }
         let text = e.to_string();
         let text = text.strip_prefix("error: ").unwrap_or(&text).trim();
@@ -104,7 +112,7 @@ fn describe(e: &anyhow::Error) -> String {
     text
 }
 
-fn usage(e: &clap::Error, code: u8) -> ExitCode {
+fn print_usage(e: &clap::Error, code: u8) -> ExitCode {
     let plain = e.render().to_string();
     if e.use_stderr() && text::lines(plain.as_bytes()) != plain {
         // It repeats an argument.

@@ -50,7 +50,7 @@ use std::process::ExitCode;
 /// Every command that reports takes --json; errors are then JSON too. Progress and errors go to standard error.
 /// Names are printed with control characters and bytes that are not UTF-8 as \xNN or \uNNNN, and \ as \\. JSON has them unchanged;
 /// for one that is not UTF-8, path is escaped so, and path_bytes has all bytes in hexadecimal.
-/// Exit code: 0 done, 1 failed; `check` uses the codes of fsck(8).
+/// Exit code: 0 done, 1 failed, 2 wrong usage; `check` uses the codes of fsck(8).
 #[derive(Parser)]
 #[command(name = "segno", version, max_term_width = 100)]
 struct Cli {
@@ -80,7 +80,7 @@ pub fn main() -> ExitCode {
         return style.report(commands::mount::helper::run(&args));
     }
     let check = commands::check::of_check(&args);
-    let usage_code = if check.is_some() { exit::fsck::USAGE } else { exit::FAILED };
+    let usage_code = if check.is_some() { exit::fsck::USAGE } else { exit::USAGE };
     let args = check.unwrap_or(args);
     let parsed = command_line().try_get_matches_from(&args).and_then(|m| Cli::from_arg_matches(&m));
     match parsed {

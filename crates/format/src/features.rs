@@ -75,6 +75,11 @@ impl Features {
         NAMES.iter().find(|(n, _)| *n == name).map(|&(_, f)| f)
     }
 
+    /// All names.
+    pub fn all_names() -> impl Iterator<Item = &'static str> {
+        NAMES.iter().map(|(name, _)| *name)
+    }
+
     /// Names of the set bits; bits without a name come last as hex.
     #[must_use]
     pub fn names(self) -> Vec<String> {

@@ -8,6 +8,9 @@ pub type Outcome = anyhow::Result<ExitCode>;
 /// 128 + SIGPIPE, as a shell reports it.
 const BROKEN_PIPE: u8 = 141;
 
+/// Code of a command line that is not accepted.
+const USAGE: u8 = 2;
+
 /// Prints the error, if there is one, and returns the exit code.
 pub fn report(outcome: Outcome) -> ExitCode {
     let e = match outcome {
@@ -26,5 +29,5 @@ pub fn report(outcome: Outcome) -> ExitCode {
 pub fn usage(e: &clap::Error) -> ExitCode {
     // The exit code is all that is left to report a failure to print.
     let _unprinted = e.print();
-    if e.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    if e.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
 }

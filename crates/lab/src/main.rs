@@ -16,7 +16,7 @@ use std::process::ExitCode;
 /// Experiments and crash tests of Segno.
 ///
 /// Every command that reports takes --json. Progress goes to standard error.
-/// Exit code: 0 done, 1 failed.
+/// Exit code: 0 done, 1 failed, 2 wrong usage.
 #[derive(Parser)]
 #[command(name = "segno-lab", version, max_term_width = 100)]
 struct Cli {

@@ -1,8 +1,9 @@
 //! `segno ctl`: settings of a live mount.
+use crate::exit::usage;
 use crate::image;
 use crate::mount::options::help;
 use crate::out::stdout;
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow};
 use rustix::fs::{XattrFlags, setxattr};
 use rustix::io::Errno;
 use segno_fuse::{CONTEXTS_XATTR, GC_XATTR, LOOKUP_XATTR, SHUTDOWN_XATTR, trusted_name};
@@ -80,7 +81,7 @@ pub fn run(args: &Args) -> Result<()> {
     for word in &args.settings {
         let (name, value) = word.split_once('=').map_or((&**word, None), |(n, v)| (n, Some(v)));
         let Some(Setting { attribute, .. }) = SETTINGS.iter().find(|s| s.name == name) else {
-            bail!("there is no setting {name}; `segno ctl --help` lists them");
+            return Err(usage(anyhow!("there is no setting {name}; `segno ctl --help` lists them")));
         };
         if (name, value) == ("gc", Some("now")) {
             clean_all(&args.dir, attribute)?;

@@ -1,4 +1,5 @@
 //! `segno dump`: structures of a volume, also of one that is damaged.
+use crate::exit::usage;
 use crate::image;
 use crate::out::stdout;
 use crate::storage::DeviceOption;
@@ -35,7 +36,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    let what = What::parse(&args.what, args.versions, args.cleared)?;
+    let what = What::parse(&args.what, args.versions, args.cleared).map_err(usage)?;
     let (paths, options) = (args.devices.of(&args.image)?, image::READ_ONLY);
     let device = match image::open_damaged(&paths, options, open_volume) {
         Err(e @ (DeviceError::Member { .. } | DeviceError::NotNamed { .. })) => {

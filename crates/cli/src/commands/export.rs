@@ -1,5 +1,6 @@
 //! `segno export`: serves a volume to a virtual machine.
 use crate::confine::{ConfineOption, Confinement};
+use crate::exit::usage;
 use crate::mount::options::Settings;
 use crate::mount::volume::{Devices, absolute};
 use crate::storage::DeviceOption;
@@ -36,9 +37,9 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    let mut settings = Settings::parse(&args.options, false)?;
+    let mut settings = Settings::parse(&args.options, false).map_err(usage)?;
     settings.devices.extend_from_slice(&args.devices.further);
-    refuse_others(&settings)?;
+    refuse_others(&settings).map_err(usage)?;
     segno_fuse::share_heap();
     let path = args.vhost_user.display();
     // Who sees the socket may end the server: a signal is kept until it serves.

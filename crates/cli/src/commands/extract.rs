@@ -1,12 +1,13 @@
 //! `segno extract`: takes the tree out of an image.
 use crate::confine::{ConfineOption, Confinement};
+use crate::exit::usage;
 use crate::image::explain_image;
 use crate::new_file::NewFile;
 use crate::preserve::{self, PreserveOption};
 use crate::progress::Progress;
 use crate::storage::ImageArgs;
 use crate::{image, out, show, size};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use segno_dump::put_name;
 use segno_host::NewDir;
 use segno_image::{ExtractOptions, Extracted, OpenImage, Target, extract};
@@ -117,7 +118,10 @@ impl<'a> Opened<'a> {
     fn open(args: &'a Args) -> Result<Self> {
         match (&args.tar, &args.dest) {
             (Some(tar), _) if tar.as_os_str() == "-" => {
-                ensure!(!args.json, "standard output carries the archive: leave out --json");
+                if args.json {
+                    let why = "standard output carries the archive: leave out --json";
+                    return Err(usage(anyhow!(why)));
+                }
                 Ok(Self::Stdout)
             }
             (Some(tar), _) => {

@@ -1,7 +1,7 @@
 //! `segno get`: copies files with all their attributes out of an image.
 use super::cat;
 use crate::confine::{ConfineOption, Confinement};
-use crate::exit::{Outcome, Style};
+use crate::exit::{Outcome, Style, usage};
 use crate::files::{FileCommand, Files};
 use crate::path::{ExcludeOptions, on_volume, reason, refuse_equal};
 use crate::preserve::PreserveOption;
@@ -66,11 +66,7 @@ impl FileCommand for Args {
 
 fn copy(args: &Args, files: &Files<'_>) -> Outcome {
     if args.dest.as_os_str() == "-" {
-        ensure!(!args.json, "standard output carries the file: leave out --json");
-        let [path] = &args.paths[..] else {
-            bail!("standard output takes one file: `segno cat` joins several")
-        };
-        cat::write(files, path, &mut stdout().lock())?;
+        cat::write(files, only_path(args).map_err(usage)?, &mut stdout().lock())?;
         return Ok(ExitCode::SUCCESS);
     }
     let paths = files.paths(&args.paths);
@@ -98,6 +94,15 @@ fn copy(args: &Args, files: &Files<'_>) -> Outcome {
     }
     copy.tally.leave_out(copy.host.left_out());
     copy.tally.report(args.json)
+}
+
+/// The file that standard output carries.
+fn only_path(args: &Args) -> Result<&Path> {
+    ensure!(!args.json, "standard output carries the file: leave out --json");
+    match &args.paths[..] {
+        [path] => Ok(path),
+        _ => bail!("standard output takes one file: `segno cat` joins several"),
+    }
 }
 
 /// The directory that is copied to.

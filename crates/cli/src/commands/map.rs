@@ -1,5 +1,6 @@
 //! `segno map`: the segments of a volume by type and fill.
 use crate::command_line;
+use crate::exit::usage;
 use crate::segments::grid::{Grid, LEVELS};
 use crate::segments::shapes::Picture;
 use crate::segments::{Content, Segment, Segments, Total, png, poster, svg, write_file};
@@ -40,7 +41,7 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<()> {
     if let Some(path) = &args.output {
-        let encode = encoder(path)?;
+        let encode = encoder(path).map_err(usage)?;
         let found = Segments::of(&args.volume, &args.devices)?;
         let name = args.volume.file_name().unwrap_or(args.volume.as_os_str()).display().to_string();
         let picture = poster::picture(&found, &name, &command_line::made_by());

@@ -1,10 +1,10 @@
 //! `segno put`: copies files with all their attributes into an image.
-use crate::exit::Outcome;
+use crate::exit::{Outcome, usage};
 use crate::files::{FileCommand, Files};
 use crate::path::{ExcludeOptions, places, reason, refuse_equal};
 use crate::show;
 use crate::tally::Tally;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use segno::{Exclude, OpenOptions, SetMetadata, Special, Time, Volume};
@@ -53,10 +53,10 @@ fn copied(args: &Args, files: &Files<'_>) -> Result<Tally> {
     let (sources, to) = split(&args.operands)?;
     let to = to.map_or_else(|| files.here(), Path::to_owned);
     if sources.iter().any(|source| source.as_os_str() == "-") {
-        ensure!(
-            sources.len() == 1,
-            "standard input is one file: copy the other sources by a command of their own"
-        );
+        if sources.len() != 1 {
+            let why = "standard input is one file: copy the other sources by a command of their own";
+            return Err(usage(anyhow!(why)));
+        }
         return stdin_to(files.volume, args.force, &to);
     }
     let exclude = args.exclude.chosen();

@@ -219,7 +219,7 @@ pub fn mount_device(
     options: &[String],
     ready: impl FnOnce(String),
 ) -> Result<()> {
-    let mut settings = Settings::parse(options, rustix::process::geteuid().is_root())?;
+    let mut settings = Settings::of_caller(options)?;
     ensure!(settings.devices.is_empty(), "the options name other devices than {name}");
     // There is no file that could be the source of another type.
     settings.fuse_only = true;

@@ -86,7 +86,7 @@ fn options_for_this_kernel_are_refused() {
         ("sparkle", "unknown mount option"),
     ] {
         let (code, said) = refusal(&["export", "--vhost-user", "/nonexistent/socket", "-o", option, "image"]);
-        assert!(code == 1 && said.contains(reason), "{option}: {said}");
+        assert!(code == 2 && said.contains(reason), "{option}: {said}");
     }
     let long = "x".repeat(37);
     let (_, said) = refusal(&["export", "--vhost-user", "socket", "--tag", &long, "image"]);

@@ -6,23 +6,23 @@ use std::fs::OpenOptions;
 #[test]
 fn words_of_f2fs_tools_have_answers() {
     for (words, code, answer) in [
-        ("fsck x", 1, "there is no command fsck: `segno check IMAGE` checks"),
+        ("fsck x", 2, "there is no command fsck: `segno check IMAGE` checks"),
         (
             "resize x",
-            1,
+            2,
             "there is no command resize: Segno does not resize volumes. `segno build --size SIZE OLD NEW` makes a copy of another size. \
              `resize.f2fs` damages a volume if it is interrupted",
         ),
-        ("f2fslabel x", 1, "`segno label IMAGE LABEL` changes the label"),
-        ("defrag x", 1, "there is no command defrag: Segno does not defragment files"),
-        ("sload x", 1, "`segno put IMAGE SOURCE` copies a tree into a volume"),
-        ("mkfs -g android x", 1, "mkfs has no option -g: it stands for a set of options"),
-        ("mkfs -a 1 x", 1, "mkfs has no option -a: leave it out"),
+        ("f2fslabel x", 2, "`segno label IMAGE LABEL` changes the label"),
+        ("defrag x", 2, "there is no command defrag: Segno does not defragment files"),
+        ("sload x", 2, "`segno put IMAGE SOURCE` copies a tree into a volume"),
+        ("mkfs -g android x", 2, "mkfs has no option -g: it stands for a set of options"),
+        ("mkfs -a 1 x", 2, "mkfs has no option -a: leave it out"),
         ("check -l x", 16, "check has no option -l: `segno info IMAGE`"),
         ("check -M x", 16, "`segno extents --all --image IMAGE /`"),
-        ("dump -i 3 x", 1, "dump has no option -i: `segno dump IMAGE inode INO`"),
-        ("mount -t f2fs x y", 1, "mount has no option -t: leave it out"),
-        ("umount -l x", 1, "`umount -l DIR` detaches a mount that is busy"),
+        ("dump -i 3 x", 2, "dump has no option -i: `segno dump IMAGE inode INO`"),
+        ("mount -t f2fs x y", 2, "mount has no option -t: leave it out"),
+        ("umount -l x", 2, "`umount -l DIR` detaches a mount that is busy"),
     ] {
         let words: Vec<&str> = words.split(' ').collect();
         let (found, said) = refusal(&words);
@@ -47,7 +47,7 @@ fn no_option_is_proposed_as_a_file() {
     for args in [["mkfs", "-x", "image"], ["ls", "--lnog", "image"], ["check", "-X", "image"]] {
         let (code, said) = refusal(&args);
         assert!(
-            [1, 16].contains(&code) && !said.contains("-- -") && said.contains("unexpected argument"),
+            [2, 16].contains(&code) && !said.contains("-- -") && said.contains("unexpected argument"),
             "{said}"
         );
     }
@@ -60,9 +60,9 @@ fn errors_of_a_json_report_are_json() {
     for (args, code, part) in [
         (vec!["ls", "--json", "/nonexistent"], 1, "cannot open /nonexistent"),
         (vec!["check", "--json", "/nonexistent"], 8, "cannot open /nonexistent"),
-        (vec!["ls", "--json"], 1, "required arguments were not provided"),
+        (vec!["ls", "--json"], 2, "required arguments were not provided"),
         (vec!["check", "--json", "-X", "image"], 16, "unexpected argument '-X'"),
-        (vec!["fsck", "--json", "image"], 1, "there is no command fsck"),
+        (vec!["fsck", "--json", "image"], 2, "there is no command fsck"),
         (vec!["stats", "--json-lines", "/"], 1, "is not on a mount of segno"),
         (vec!["mkfs", "--json", &scratch.image()], 1, "holds an F2FS volume; overwrite it with -f"),
     ] {
@@ -152,7 +152,7 @@ fn an_image_in_place_of_a_command_is_not_mounted() {
         let answer = format!(
             "segno: {name} is not a command: `segno info {name}` describes an image, `segno mount {name} DIR` mounts it\n"
         );
-        assert_eq!((code, said), (1, answer));
+        assert_eq!((code, said), (2, answer));
     }
 }
 
@@ -173,7 +173,7 @@ fn images_and_mounts_are_told_apart() {
         assert!(code == 1 && said.contains("is a directory: name the image"), "{args:?}: {said}");
     }
     let (code, said) = refusal(&["mount", "-o", "remount,ro", &image, &dir]);
-    assert!(code == 1 && said.contains("`mount -o remount,ro DIR` changes flags"), "{said}");
+    assert!(code == 2 && said.contains("`mount -o remount,ro DIR` changes flags"), "{said}");
 }
 
 #[test]

@@ -55,10 +55,12 @@ fn a_refused_format_leaves_no_file() {
     let scratch = Scratch::new();
     let new = scratch.path("new");
     let new = new.to_str().unwrap();
-    for args in [["--size", "4M"], ["--size", "1G,"], ["-O", "shiny"], ["-s", "0"]] {
+    for (args, code) in
+        [(["--size", "4M"], 1), (["--size", "1G,"], 2), (["-O", "shiny"], 2), (["-s", "0"], 1)]
+    {
         let args =
             [&["mkfs", "--size", "64M"][..if args[0] == "--size" { 1 } else { 3 }], &args, &[new]].concat();
-        assert_eq!(refusal(&args).0, 1, "{args:?}");
+        assert_eq!(refusal(&args).0, code, "{args:?}");
         assert!(File::open(new).is_err(), "{args:?} left a file");
     }
 }
@@ -108,8 +110,6 @@ fn mounting_refuses_before_it_touches_anything() {
     let dir = dir.to_str().unwrap();
     let before = std::fs::read(&image).unwrap();
     for (args, message) in [
-        (vec!["mount", "-o", "sparkle", &image, dir], "unknown mount option sparkle"),
-        (vec!["mount", "-o", "norecovery", &image, dir], "add ro"),
         (
             vec!["mount", &image, "/nonexistent"],
             "cannot mount at /nonexistent: there is no such directory: `mkdir /nonexistent` makes it",

@@ -54,6 +54,7 @@ mod swapped;
 mod tangled;
 mod two_packs;
 mod unsupported;
+mod usage;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;

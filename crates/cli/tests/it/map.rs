@@ -86,7 +86,7 @@ fn pictures_name_the_volume_its_fill_the_scale_and_what_made_them() {
     let size = format!("PNG image data, {} x {height}, 8-bit/color RGB", numbers[0]);
     assert!(judged("file", &[&png]).contains(&size), "{size}");
     let (code, said) = refusal(&["map", "-o", &gif, &image]);
-    assert!(code == 1 && said.contains("ends in .svg or .png"), "{said}");
+    assert!(code == 2 && said.contains("ends in .svg or .png"), "{said}");
     let (code, said) = refusal(&["map", "-o", &png, &image]);
     assert!(code == 1 && said.contains("overwrite it with -f"), "{said}");
     output(&["map", "-f", "-o", &png, &image]);

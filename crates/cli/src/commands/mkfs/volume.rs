@@ -1,5 +1,6 @@
 //! Options of a volume, shared by `mkfs` and `build`.
-use anyhow::{Result, anyhow};
+use anyhow::Result;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use segno_format::Features;
 use segno_mkfs::{CasefoldFlags, MkfsOptions};
 
@@ -10,8 +11,8 @@ pub struct VolumeArgs {
     #[arg(short, long, default_value = "")]
     label: String,
     /// Features, as for mkfs.f2fs
-    #[arg(short = 'O', long, value_name = "FEATURE,…", value_delimiter = ',')]
-    features: Vec<String>,
+    #[arg(short = 'O', long, value_name = "FEATURE,…", value_delimiter = ',', value_parser = feature(), hide_possible_values = true)]
+    features: Vec<Features>,
     /// Share of the main area reserved for cleaning, in percent
     #[arg(short = 'o', long, value_name = "PERCENT")]
     overprovision: Option<f64>,
@@ -58,7 +59,7 @@ impl VolumeArgs {
     pub fn options(&self) -> Result<MkfsOptions> {
         let mut options = MkfsOptions {
             label: self.label.clone(),
-            features: features(&self.features)?,
+            features: self.features.iter().copied().collect(),
             overprovision_percent: self.overprovision,
             reserved_sections: self.reserved_sections,
             segs_per_sec: self.segs_per_sec,
@@ -85,16 +86,10 @@ impl VolumeArgs {
     }
 }
 
-fn features(names: &[String]) -> Result<Features> {
-    let one = |name: &String| {
-        let known = || {
-            let named = Features::all().names().into_iter().filter(|n| Features::from_mkfs_name(n).is_some());
-            named.collect::<Vec<_>>().join(", ")
-        };
-        Features::from_mkfs_name(name.trim())
-            .ok_or_else(|| anyhow!("unknown feature {name} (-O); these are known: {}", known()))
-    };
-    names.iter().filter(|n| !n.is_empty()).try_fold(Features::empty(), |all, name| Ok(all | one(name)?))
+/// The names of mkfs.f2fs.
+fn feature() -> impl TypedValueParser<Value = Features> {
+    PossibleValuesParser::new(Features::all_names())
+        .map(|name| Features::from_mkfs_name(&name).unwrap_or(Features::empty()))
 }
 
 /// `utf8`, or `utf8:` and flags.
@@ -127,6 +122,7 @@ fn uuid(text: &str) -> Result<[u8; 16], String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::{Args, Command, FromArgMatches};
 
     #[test]
     fn arguments_with_a_shape() {
@@ -140,9 +136,18 @@ mod tests {
 
     #[test]
     fn features_are_named_as_in_mkfs_f2fs() {
-        let names = ["extra_attr".to_owned(), "inode_crtime".to_owned()];
-        assert_eq!(features(&names).unwrap(), Features::EXTRA_ATTR | Features::INODE_CRTIME);
-        let said = features(&["shiny".to_owned()]).unwrap_err().to_string();
-        assert!(said.starts_with("unknown feature shiny (-O); these are known: encrypt, "), "{said}");
+        let parsed = |words: &str| {
+            let line = ["mkfs", "-O", words];
+            VolumeArgs::augment_args(Command::new("mkfs"))
+                .try_get_matches_from(line)
+                .map(|m| VolumeArgs::from_arg_matches(&m).unwrap().options().unwrap().features)
+        };
+        let both = parsed("extra_attr,inode_crtime").unwrap();
+        assert_eq!(both, Features::EXTRA_ATTR | Features::INODE_CRTIME);
+        let said = parsed("shiny").unwrap_err().to_string();
+        assert!(
+            said.contains("invalid value 'shiny'") && said.contains("[possible values: encrypt, "),
+            "{said}"
+        );
     }
 }

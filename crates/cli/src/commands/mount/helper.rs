@@ -1,6 +1,7 @@
 //! Calls by mount(8): as /sbin/mount.segno or /sbin/mount.fuse.segno, or by mount.fuse3 as `segno DEV DIR -o …`.
 use super::Args;
 use crate::exit::{self, Outcome};
+use crate::mount::options::Settings;
 use crate::mount::remount;
 use crate::storage::DeviceOption;
 use clap::{CommandFactory, Parser};
@@ -76,5 +77,5 @@ pub fn run(args: &[OsString]) -> Outcome {
         takeover: false,
         devices: DeviceOption::default(),
     };
-    super::run(&args)
+    super::start(&args, Settings::of_caller(&args.options)?)
 }

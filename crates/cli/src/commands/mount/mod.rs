@@ -3,13 +3,13 @@ pub mod helper;
 
 use super::mounts;
 use crate::confine::ConfineOption;
-use crate::exit::Outcome;
+use crate::exit::{Outcome, usage};
 use crate::mount::keeper::Keeper;
 use crate::mount::options::{Settings, help};
 use crate::mount::{Plan, Readiness, run as serve, spawn};
 use crate::out;
 use crate::storage::DeviceOption;
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -47,11 +47,17 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let (Some(image), Some(dir)) = (&args.image, &args.dir) else {
+    if args.image.is_none() {
         return mounts::run(&mounts::Args::default());
+    }
+    start(args, Settings::of_caller(&args.options).map_err(usage)?)
+}
+
+/// Mounts with these options.
+fn start(args: &Args, mut settings: Settings) -> Outcome {
+    let (Some(image), Some(dir)) = (&args.image, &args.dir) else {
+        return Err(usage(anyhow!("an image and a directory are needed")));
     };
-    let root = rustix::process::geteuid().is_root();
-    let mut settings = Settings::parse(&args.options, root)?;
     settings.store.takeover |= args.takeover;
     settings.devices.extend_from_slice(&args.devices.further);
     let image = settings.part.and(&args.devices.part).of(image)?;

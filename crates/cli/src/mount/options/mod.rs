@@ -80,6 +80,11 @@ impl Settings {
         self.engine.acl && self.fuse.ownership == Ownership::default()
     }
 
+    /// Reads the words after `-o`, in order, for the user of this process.
+    pub fn of_caller(words: &[String]) -> Result<Self> {
+        Self::parse(words, rustix::process::geteuid().is_root())
+    }
+
     /// Reads the words after `-o`, in order.
     pub fn parse(words: &[String], root: bool) -> Result<Self> {
         let (mut settings, mut engine) = (Self::new(root), Parsed::default());
