@@ -40,7 +40,8 @@ pub use segno_engine::stat::{Histogram, Recorded};
 use anyhow::Result;
 use options::Common;
 use report::Report;
-use std::io::{Write, stdout};
+use serde_json::Value;
+use std::io::{self, Write, stdout};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -84,8 +85,12 @@ impl Experiment {
     }
 }
 
-/// Runs an experiment and delivers its report. `commit` is that of the program.
-pub fn run(args: &Args, commit: Option<&str>) -> Result<()> {
+/// Runs an experiment and delivers its report; `print_json` prints it as the program prints its documents. `commit` is that of the program.
+pub fn run(
+    args: &Args,
+    commit: Option<&str>,
+    print_json: impl FnOnce(&Value) -> io::Result<()>,
+) -> Result<()> {
     let (mut report, rows, common) = args.experiment.run()?;
     report.machine.commit = commit.map(str::to_owned);
     let document = report.to_json(rows)?;
@@ -93,11 +98,10 @@ pub fn run(args: &Args, commit: Option<&str>) -> Result<()> {
         folder::write(dir, &report, &document)?;
         eprintln!("segno: the page is {}", dir.join("report.html").display());
     }
-    let mut out = stdout().lock();
     if common.json {
-        writeln!(out, "{document:#}")?;
+        print_json(&document)?;
     } else {
-        write!(out, "{}", page::text(&report))?;
+        write!(stdout(), "{}", page::text(&report))?;
     }
     Ok(())
 }

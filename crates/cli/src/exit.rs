@@ -1,4 +1,5 @@
 //! Exit codes, and how an error reaches the user.
+use crate::document::Schema;
 use clap::error::{ContextKind, ErrorKind};
 use segno_format::text;
 use serde_json::json;
@@ -51,7 +52,7 @@ pub fn usage(e: impl Into<anyhow::Error>) -> anyhow::Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     Text,
-    /// One object on a line: `{"error":"…","code":1}`.
+    /// A document on a line, with `error` and `code`.
     Json,
 }
 
@@ -75,7 +76,7 @@ impl Style {
         let code = e.downcast_ref::<WithCode>().map_or(FAILED, |w| w.0);
         match self {
             Self::Text => eprintln!("segno: {}", describe(&e)),
-            Self::Json => eprintln!("{}", json!({ "error": describe(&e), "code": code })),
+            Self::Json => print_json(&describe(&e), code),
         }
         ExitCode::from(code)
     }
@@ -94,8 +95,15 @@ impl Style {
         }
         let text = e.to_string();
         let text = text.strip_prefix("error: ").unwrap_or(&text).trim();
-        eprintln!("{}", json!({ "error": text, "code": code }));
+        print_json(text, code);
         ExitCode::from(code)
+    }
+}
+
+fn print_json(error: &str, code: u8) {
+    match Schema("segno.error", 1).line(&json!({ "error": error, "code": code })) {
+        Ok(line) => eprintln!("{line}"),
+        Err(_) => eprintln!("segno: {error}"),
     }
 }
 

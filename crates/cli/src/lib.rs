@@ -10,6 +10,7 @@ mod command_line;
 mod commands;
 mod confine;
 mod counters;
+mod document;
 mod exit;
 mod external_journal;
 mod f2fs_tools;
@@ -35,6 +36,7 @@ mod time;
 mod xattr_value;
 
 pub use command_line::{COMMIT, VERSION};
+pub use document::Schema;
 pub use mount::{mount_device, run_broker_if_called};
 
 use clap::{CommandFactory, FromArgMatches, Parser};

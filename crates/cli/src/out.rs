@@ -1,6 +1,7 @@
 //! Standard output and standard error as text. Names and messages from volumes and hosts are written here without control characters
 //! that a terminal obeys: see [`segno_format::text`]. The macros replace `println` and `eprintln` of the standard library in this
 //! crate; JSON stays JSON. File contents and archives are written to [`std::io::stdout`] itself.
+use crate::document::Schema;
 use crate::exit::Style;
 use segno_format::text;
 use serde_json::Value;
@@ -45,43 +46,53 @@ impl Write for Text {
     }
 }
 
-/// Prints elements on standard output, one at a time: as a JSON array, or as text.
+/// Prints elements on standard output, one at a time: as a list in a JSON document, or as text.
 pub struct Elements {
-    json: bool,
+    /// The end of the document.
+    json: Option<String>,
     any: bool,
 }
 
 impl Elements {
-    pub fn new(json: bool) -> Self {
-        Self { json, any: false }
+    /// The list has this key in the document.
+    pub fn begin(json: bool, schema: Schema, key: &str) -> io::Result<Self> {
+        let json = match json {
+            true => {
+                let (before, after) = schema.around(key)?;
+                write!(stdout(), "{before}")?;
+                Some(after)
+            }
+            false => None,
+        };
+        Ok(Self { json, any: false })
     }
 
     /// How errors are reported beside them.
     pub fn style(&self) -> Style {
-        if self.json { Style::Json } else { Style::Text }
+        if self.json.is_some() { Style::Json } else { Style::Text }
     }
 
     pub fn push(&mut self, json: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> io::Result<()> {
-        if !self.json {
+        if self.json.is_none() {
             return write!(stdout(), "{}", text());
         }
-        let before = if std::mem::replace(&mut self.any, true) { "," } else { "[" };
-        let lines = format!("{:#}", json()).replace('\n', "\n  ");
-        write!(stdout(), "{before}\n  {lines}")
+        let before = if std::mem::replace(&mut self.any, true) { "," } else { "" };
+        let lines = format!("{:#}", json()).replace('\n', "\n    ");
+        write!(stdout(), "{before}\n    {lines}")
     }
 
     pub fn finish(self) -> io::Result<()> {
-        if !self.json {
-            return Ok(());
+        match self.json {
+            Some(after) => write!(stdout(), "{}{after}", if self.any { "\n  " } else { "" }),
+            None => Ok(()),
         }
-        writeln!(stdout(), "{}", if self.any { "\n]" } else { "[]" })
     }
 }
 
-/// Prints a report on standard output: JSON on a line, or words.
-pub fn report(as_json: bool, json: &Value, words: impl Display) -> io::Result<()> {
+/// Prints a report on standard output: a JSON document, or words.
+pub fn report(as_json: bool, schema: Schema, json: &Value, words: impl Display) -> io::Result<()> {
     let mut out = stdout();
-    if as_json { writeln!(out, "{json}") } else { writeln!(out, "{words}") }
+    if as_json { schema.print(out, json) } else { writeln!(out, "{words}") }
 }
 
 /// Prints a line on standard output.

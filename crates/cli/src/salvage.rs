@@ -1,4 +1,5 @@
 //! What `rescue` and `undelete` share: the source, its scan, interruption.
+use crate::document::Schema;
 use crate::exit::Outcome;
 use crate::image;
 use crate::out::stdout;
@@ -152,7 +153,7 @@ fn scan_shown(
 
 /// Prints files as they come, or collects them for JSON.
 pub struct Listing {
-    json: bool,
+    json: Option<Schema>,
     items: Vec<Value>,
     classes: [u64; 3],
     failed: u64,
@@ -161,8 +162,8 @@ pub struct Listing {
 }
 
 impl Listing {
-    pub fn new(json: bool) -> Self {
-        Self { json, items: Vec::new(), classes: [0; 3], failed: 0, lost: 0 }
+    pub fn new(json: bool, schema: Schema) -> Self {
+        Self { json: json.then_some(schema), items: Vec::new(), classes: [0; 3], failed: 0, lost: 0 }
     }
 
     /// Names of which nothing but the name is left.
@@ -178,7 +179,7 @@ impl Listing {
         if item.failed.is_some() {
             self.failed += 1;
         }
-        if self.json {
+        if self.json.is_some() {
             self.items.push(json!(item));
             return Ok(());
         }
@@ -205,13 +206,13 @@ impl Listing {
     pub fn finish(self, what: &str, mut more: Value) -> Outcome {
         let [a, b, c] = self.classes;
         let mut out = stdout();
-        if self.json {
+        if let Some(schema) = self.json {
             if let Some(object) = more.as_object_mut() {
                 object.insert("classes".into(), json!({ "A": a, "B": b, "C": c }));
                 object.insert("failed".into(), json!(self.failed));
                 object.insert("files".into(), Value::from(self.items));
             }
-            writeln!(out, "{more}")?;
+            schema.print(&mut out, &more)?;
         } else {
             writeln!(
                 out,

@@ -1,6 +1,7 @@
 //! Formatting of attributes: modes, times, device numbers, names.
 use segno::{FileType, InodeFlags, Metadata, Time};
 use segno_clean::guard::Guarded;
+use segno_dump::put_name;
 use segno_format::text;
 use serde_json::{Map, Value, json};
 use std::ffi::OsString;
@@ -62,6 +63,13 @@ pub fn put_names(object: &mut Map<String, Value>, key: &str, names: &[OsString])
     if hex.iter().any(Option::is_some) {
         object.insert(format!("{key}_bytes"), json!(hex));
     }
+}
+
+/// Paths under their keys.
+pub fn paths(paths: &[(&str, &Path)]) -> Map<String, Value> {
+    let mut object = Map::new();
+    paths.iter().for_each(|(key, path)| put_name(&mut object, key, path.as_os_str().as_bytes()));
+    object
 }
 
 /// All attributes, with the names of stat(2).

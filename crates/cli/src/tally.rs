@@ -1,4 +1,5 @@
 //! Counts of copied files and bytes: shown as progress, reported at the end.
+use crate::document::Schema;
 use crate::exit::{Outcome, Style};
 use crate::out::stdout;
 use crate::preserve;
@@ -50,7 +51,7 @@ impl Tally {
         self.failed = Some(style.report(Err(why)));
     }
 
-    pub fn report(self, as_json: bool) -> Outcome {
+    pub fn report(self, as_json: bool, schema: Schema) -> Outcome {
         let Self { files, bytes, skipped_xattrs, failed, left_out, progress } = self;
         drop(progress);
         if as_json {
@@ -58,7 +59,7 @@ impl Tally {
             if let Some(left_out) = left_out {
                 report["left_out"] = json!(left_out);
             }
-            writeln!(stdout(), "{report}")?;
+            schema.print(stdout(), &report)?;
         } else {
             writeln!(
                 stdout(),

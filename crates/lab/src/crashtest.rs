@@ -2,8 +2,8 @@
 use crate::exit::Outcome;
 use anyhow::Result;
 use segno_bench::progress::Progress;
+use segno_cli::Schema;
 use segno_sim::suite::{self, Case, Kind, Plan, Report};
-use serde_json::json;
 use std::io::{Write, stdout};
 use std::process::ExitCode;
 
@@ -43,7 +43,7 @@ pub fn run(args: &Args) -> Outcome {
     let report = if args.case.is_empty() { try_all(&plan) } else { suite::run_cases(&plan, &args.case) };
     let mut out = stdout().lock();
     if args.json {
-        writeln!(out, "{}", json!(report))?;
+        Schema("segno.crashtest", 1).print(&mut out, &report)?;
     } else {
         print(&mut out, &report)?;
     }

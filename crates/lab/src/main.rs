@@ -11,6 +11,9 @@ mod mount_zoned;
 
 use clap::{Parser, Subcommand};
 use exit::Outcome;
+use segno_cli::Schema;
+use serde_json::Value;
+use std::io::stdout;
 use std::process::ExitCode;
 
 /// Experiments and crash tests of Segno.
@@ -41,7 +44,10 @@ enum Command {
 impl Command {
     fn run(&self) -> Outcome {
         match self {
-            Self::Bench(args) => segno_bench::run(args, segno_cli::COMMIT).map(|()| ExitCode::SUCCESS),
+            Self::Bench(args) => {
+                let print = |report: &Value| Schema("segno.bench", 1).print(stdout(), report);
+                segno_bench::run(args, segno_cli::COMMIT, print).map(|()| ExitCode::SUCCESS)
+            }
             Self::Crashtest(args) => crashtest::run(args),
             Self::Hunt(args) => hunt::run(args),
             Self::MountZoned(args) => mount_zoned::run(args),

@@ -8,6 +8,7 @@
 //! * [`forward`] writes the calls that the device of a single test passes on
 //! * [`ZonedDevice`] enforces the rules of zoned devices in memory
 //! * [`decoders`] compares what `check` and `layout` read from a volume
+//! * [`documents`] judges the JSON of commands by the schemas of docs/schema
 //! * [`f2fs_tools`] runs the installed f2fs-tools, whose verdict on a volume is the same in all tests
 //! * [`fuzz`] drives fuzz targets, [`memory`] counts what a thread allocates, [`caught`] turns panics into errors
 //! * [`Archive`] and [`stored`] make archives and objects of stores that no program writes
@@ -22,6 +23,7 @@ mod catch_panic;
 mod count;
 mod crash;
 pub mod decoders;
+pub mod documents;
 pub mod f2fs_tools;
 mod fault;
 mod forward;

@@ -1,6 +1,7 @@
 //! `segno build`: makes an image of a tree.
 use super::mkfs::{VolumeArgs, owner};
 use crate::confine::{ConfineOption, Confinement};
+use crate::document::Schema;
 use crate::image::{copy_mode, explain_image};
 use crate::new_file::NewFile;
 use crate::progress::Progress;
@@ -257,7 +258,7 @@ fn print(image: &Path, report: &Report, as_json: bool) -> Result<()> {
         "notes": report.notes,
         "uuid": uuid,
     });
-    Ok(out::report(as_json, &json, words)?)
+    Ok(out::report(as_json, Schema("segno.build", 1), &json, words)?)
 }
 
 /// Without headroom, which is an option of its own.

@@ -1,4 +1,5 @@
 //! `segno ctl`: settings of a live mount.
+use crate::document::Schema;
 use crate::exit::usage;
 use crate::image;
 use crate::mount::options::help;
@@ -7,6 +8,7 @@ use anyhow::{Result, anyhow};
 use rustix::fs::{XattrFlags, setxattr};
 use rustix::io::Errno;
 use segno_fuse::{CONTEXTS_XATTR, GC_XATTR, LOOKUP_XATTR, SHUTDOWN_XATTR, trusted_name};
+use serde_json::{Map, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -64,6 +66,9 @@ fn settings_help() -> String {
 #[derive(clap::Args)]
 #[command(after_help = settings_help())]
 pub struct Args {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
     /// Any file or directory of the mount
     dir: PathBuf,
     /// Shows a setting, or changes it; without any, all are shown
@@ -72,11 +77,18 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    let mut out = stdout();
-    if args.settings.is_empty() {
-        for Setting { name, attribute, .. } in &SETTINGS {
-            writeln!(out, "{name}={}", read(&args.dir, attribute)?)?;
+    let mut shown = Map::new();
+    let mut show = |name: &str, attribute: &str| -> Result<()> {
+        let value = read(&args.dir, attribute)?;
+        if args.json {
+            shown.insert(name.to_owned(), value.into());
+        } else {
+            writeln!(stdout(), "{name}={value}")?;
         }
+        Ok(())
+    };
+    if args.settings.is_empty() {
+        SETTINGS.iter().try_for_each(|s| show(s.name, s.attribute))?;
     }
     for word in &args.settings {
         let (name, value) = word.split_once('=').map_or((&**word, None), |(n, v)| (n, Some(v)));
@@ -88,7 +100,10 @@ pub fn run(args: &Args) -> Result<()> {
         } else if let Some(value) = value {
             write(&args.dir, attribute, value, word)?;
         }
-        writeln!(out, "{name}={}", read(&args.dir, attribute)?)?;
+        show(name, attribute)?;
+    }
+    if args.json {
+        Schema("segno.ctl", 1).print(stdout(), &json!({ "settings": shown }))?;
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
 //! `segno dump`: structures of a volume, also of one that is damaged.
+use crate::document::Schema;
 use crate::exit::usage;
 use crate::image;
 use crate::out::stdout;
@@ -6,8 +7,8 @@ use crate::storage::DeviceOption;
 use anyhow::Result;
 use segno_device::{DeviceError, open_storage, open_volume};
 use segno_dump::{Image, What};
+use serde_json::{Value, json};
 use std::ffi::OsString;
-use std::io::Write;
 use std::path::PathBuf;
 
 /// Show an on-disk structure
@@ -50,9 +51,14 @@ pub fn run(args: &Args) -> Result<()> {
     let shown = Image::open(&device, &what)?.show(&what)?;
     let mut out = stdout();
     if args.json {
-        writeln!(out, "{shown:#}")?;
+        Schema("segno.dump", 1).print(&mut out, &named(shown))?;
     } else {
         segno_dump::print(&mut out, &shown)?;
     }
     Ok(())
+}
+
+/// The fields of a document: those of a structure, or `entries` of several.
+fn named(shown: Value) -> Value {
+    if shown.is_array() { json!({ "entries": shown }) } else { shown }
 }

@@ -1,4 +1,5 @@
 //! `segno extents`: where files are on the volume, of a live mount or of an image.
+use crate::document::Schema;
 use crate::exit::Outcome;
 use crate::out::Elements;
 use crate::path::{on_volume, reason};
@@ -45,7 +46,7 @@ struct Run {
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let mut out = Elements::new(args.json);
+    let mut out = Elements::begin(args.json, Schema("segno.extents", 1), "files")?;
     let done = all(args, &mut out);
     out.finish()?;
     done

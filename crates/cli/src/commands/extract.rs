@@ -1,5 +1,6 @@
 //! `segno extract`: takes the tree out of an image.
 use crate::confine::{ConfineOption, Confinement};
+use crate::document::Schema;
 use crate::exit::usage;
 use crate::image::explain_image;
 use crate::new_file::NewFile;
@@ -158,7 +159,7 @@ fn report(done: &Extracted, args: &Args) -> Result<()> {
         };
         let renamed: Vec<_> = renamed.iter().map(each).collect();
         let report = json!({ "files": files, "bytes": bytes, "renamed": renamed, "incomplete": incomplete, "left_out": left_out, "notes": notes });
-        return Ok(writeln!(out::stdout(), "{report}")?);
+        return Ok(Schema("segno.extract", 1).print(out::stdout(), &report)?);
     }
     writeln!(out::stdout(), "{files} files, {} of data", size::human(*bytes))?;
     for (name, host) in renamed {

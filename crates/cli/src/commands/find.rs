@@ -1,5 +1,6 @@
 //! `segno find`: the volumes in a disk image.
 use crate::confine::{ConfineOption, Confinement};
+use crate::document::Schema;
 use crate::exit::Outcome;
 use crate::out::stdout;
 use crate::progress::Progress;
@@ -34,7 +35,7 @@ pub fn run(args: &Args) -> Outcome {
     drop(shown);
     let mut out = stdout();
     if args.json {
-        writeln!(out, "{}", report(&found))?;
+        Schema("segno.find", 1).print(&mut out, &report(&found))?;
     } else {
         print(&mut out, &found).context("cannot print")?;
     }

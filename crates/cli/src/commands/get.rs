@@ -1,6 +1,7 @@
 //! `segno get`: copies files with all their attributes out of an image.
 use super::cat;
 use crate::confine::{ConfineOption, Confinement};
+use crate::document::Schema;
 use crate::exit::{Outcome, Style, usage};
 use crate::files::{FileCommand, Files};
 use crate::path::{ExcludeOptions, on_volume, reason, refuse_equal};
@@ -93,7 +94,7 @@ fn copy(args: &Args, files: &Files<'_>) -> Outcome {
         copy.all(path.clone(), name)?;
     }
     copy.tally.leave_out(copy.host.left_out());
-    copy.tally.report(args.json)
+    copy.tally.report(args.json, Schema("segno.get", 1))
 }
 
 /// The file that standard output carries.

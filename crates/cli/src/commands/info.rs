@@ -1,4 +1,5 @@
 //! `segno info`: superblock, checkpoint and usage.
+use crate::document::Schema;
 use crate::out::stdout;
 use crate::storage::DeviceOption;
 use crate::{image, show, size};
@@ -41,7 +42,7 @@ pub fn run(args: &Args) -> Result<()> {
             "external_journal": external_journal,
             "unsupported": sb.check_support().err().map(|why| why.to_string()),
         });
-        writeln!(out, "{all:#}")?;
+        Schema("segno.info", 1).print(&mut out, &all)?;
     } else {
         print(&mut out, &sb, &cp, number)?;
         if external_journal {

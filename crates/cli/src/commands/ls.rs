@@ -1,4 +1,5 @@
 //! `segno ls`: a directory of an image.
+use crate::document::Schema;
 use crate::exit::Outcome;
 use crate::files::{FileCommand, Files};
 use crate::out::Elements;
@@ -50,7 +51,7 @@ impl FileCommand for Args {
 }
 
 fn list(args: &Args, volume: &Volume, path: &Path) -> Outcome {
-    let mut out = Elements::new(args.json);
+    let mut out = Elements::begin(args.json, Schema("segno.ls", 1), "files")?;
     let print = |out: &mut Elements, item: Item| out.push(|| item.json(), || item.text(args.long));
     let mut code = ExitCode::SUCCESS;
     let start = on_volume(path, volume.metadata(path))?;

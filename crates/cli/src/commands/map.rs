@@ -1,5 +1,6 @@
 //! `segno map`: the segments of a volume by type and fill.
 use crate::command_line;
+use crate::document::Schema;
 use crate::exit::usage;
 use crate::segments::grid::{Grid, LEVELS};
 use crate::segments::shapes::Picture;
@@ -9,7 +10,7 @@ use anyhow::{Result, bail};
 use segno_format::BLOCKS_PER_SEG;
 use serde::{Serialize, Serializer};
 use std::fmt::Write as _;
-use std::io::{self, BufWriter, IsTerminal, Write, stdout};
+use std::io::{IsTerminal, Write, stdout};
 use std::path::{Path, PathBuf};
 
 const COLUMNS: usize = 64;
@@ -50,16 +51,13 @@ pub fn run(args: &Args) -> Result<()> {
     let found = Segments::of(&args.volume, &args.devices)?;
     let mut out = stdout().lock();
     if args.json {
-        let mut out = BufWriter::new(out);
         let report = Report {
             checkpoint_ver: found.checkpoint.checkpoint_ver.get(),
             blocks_per_segment: BLOCKS_PER_SEG,
             totals: found.totals(),
             segments: Each(&found.all),
         };
-        serde_json::to_writer_pretty(&mut out, &report).map_err(io::Error::from)?;
-        writeln!(out)?;
-        out.flush()?;
+        Schema("segno.map", 1).print(out, &report)?;
     } else {
         let coloured = out.is_terminal() && std::env::var_os("NO_COLOR").is_none();
         out.write_all(text(&found, coloured).as_bytes())?;

@@ -1,4 +1,5 @@
 //! `segno put`: copies files with all their attributes into an image.
+use crate::document::Schema;
 use crate::exit::{Outcome, usage};
 use crate::files::{FileCommand, Files};
 use crate::path::{ExcludeOptions, places, reason, refuse_equal};
@@ -45,7 +46,7 @@ pub struct Args {
 
 impl FileCommand for Args {
     fn run(&self, files: &Files<'_>) -> Outcome {
-        copied(self, files)?.report(self.json)
+        copied(self, files)?.report(self.json, Schema("segno.put", 1))
     }
 }
 

@@ -1,5 +1,6 @@
 //! `segno rescue`: files of a volume that cannot be mounted any more.
 use crate::confine::{ConfineOption, Confinement};
+use crate::document::Schema;
 use crate::exit::Outcome;
 use crate::external_journal::External;
 use crate::image;
@@ -160,7 +161,7 @@ fn copy(
         progress.show(|| format!("judging file {done} of {total}"));
     });
     let plan = Plan { volume: &volume, tree: &tree, verdicts: &verdicts, only };
-    let mut listing = Listing::new(args.json);
+    let mut listing = Listing::new(args.json, Schema("segno.rescue", 1));
     listing.lose(plan.lost().count());
     let mut copy_to = |target: &mut dyn Sink| -> Result<()> {
         let (mut printed, mut done) = (Ok(()), 0u64);

@@ -1,4 +1,5 @@
 //! `segno sparse`: Android sparse images.
+use crate::document::Schema;
 use crate::new_file::NewFile;
 use crate::{image, out, size};
 use anyhow::{Context, Result};
@@ -90,7 +91,12 @@ fn finish(new: NewFile, output: &Path, image_bytes: u64, as_json: bool) -> Resul
     new.finish()?;
     let (image, file) = (size::human(image_bytes), size::human(file_bytes));
     let words = format!("{}: {file}, image of {image}", output.display());
-    Ok(out::report(as_json, &json!({ "image_bytes": image_bytes, "file_bytes": file_bytes }), words)?)
+    Ok(out::report(
+        as_json,
+        Schema("segno.sparse", 1),
+        &json!({ "image_bytes": image_bytes, "file_bytes": file_bytes }),
+        words,
+    )?)
 }
 
 fn block_size(text: &str) -> Result<u32, String> {

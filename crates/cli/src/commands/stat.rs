@@ -1,4 +1,5 @@
 //! `segno stat`: all attributes of a file of an image.
+use crate::document::Schema;
 use crate::exit::Outcome;
 use crate::files::{FileCommand, Files};
 use crate::out::stdout;
@@ -59,7 +60,7 @@ fn show(volume: &Volume, path: &Path, number: Option<u32>, json: bool) -> Result
                 put_name(object, "target", target.as_os_str().as_bytes());
             }
         }
-        writeln!(out, "{value:#}")?;
+        Schema("segno.stat", 1).print(&mut out, &value)?;
     } else {
         print(&mut out, path, &attr, target.as_deref(), &xattrs)?;
     }

@@ -1,5 +1,6 @@
 //! `segno stats`: the counters of a live mount.
 use crate::counters::{self, AMPLIFICATION, Moment, Reading, slow};
+use crate::document::Schema;
 use crate::mount::options::help;
 use crate::out::stdout;
 use anyhow::Result;
@@ -47,9 +48,9 @@ pub fn run(args: &Args) -> Result<()> {
 fn print(args: &Args, now: &Moment, earlier: Option<&Moment>) -> Result<()> {
     let mut out = stdout();
     if args.json {
-        writeln!(out, "{}", Value::Object(now.values()))?;
+        Schema("segno.stats", 1).print(&mut out, &Value::Object(now.values()))?;
     } else if args.json_lines {
-        writeln!(out, "{}", line(now, earlier))?;
+        writeln!(out, "{}", Schema("segno.stats-line", 1).line(&line(now, earlier))?)?;
     } else {
         out.write_all(text(now, earlier, args.explain).as_bytes())?;
     }

@@ -1,5 +1,6 @@
 //! `segno store`: volumes on object stores.
 use super::sync;
+use crate::document::Schema;
 use crate::new_file::NewFile;
 use crate::out::stdout;
 use crate::progress::Progress;
@@ -86,7 +87,7 @@ pub fn run(args: &Args) -> Result<()> {
         What::Info { json, url } => info(checked(url)?, *json, &settings),
         What::Probe { url } => probe(checked(url)?, args.insecure),
         What::Drain { cache: Some(cache), place } => store::drain(checked(place)?, cache, args.insecure),
-        What::Drain { cache: None, place } => sync::run(&sync::Args { dir: place.clone() }),
+        What::Drain { cache: None, place } => sync::sync(place),
         What::Export { cache: Some(cache), url, image } => {
             let device = store::with_left(checked(url)?, cache, args.insecure)?;
             export_left(&device, url, cache, image)
@@ -129,7 +130,7 @@ fn info(url: &Path, as_json: bool, settings: &Settings) -> Result<()> {
             "open_gets": opened.gets,
             "open_bytes": opened.bytes_got,
         });
-        return Ok(writeln!(out, "{all:#}")?);
+        return Ok(Schema("segno.store-info", 1).print(out, &all)?);
     }
     writeln!(out, "{}: {} in {} zones", url.display(), size::human(bytes), device.geometry().zones)?;
     let live = size::human(about.live_blocks * BLOCK_SIZE as u64);

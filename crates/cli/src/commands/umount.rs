@@ -1,7 +1,9 @@
 //! `segno umount`: returns when the server has let go of the image.
+use crate::document::Schema;
 use crate::mount::server_process::ServerProcess;
 use crate::mount::table;
-use crate::{image, process, store};
+use crate::out::stdout;
+use crate::{image, process, show, store};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
@@ -22,6 +24,9 @@ const NAMED_USERS: usize = 5;
 /// Unmount; returns when the image is clean and closed
 #[derive(clap::Args)]
 pub struct Args {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
     /// Where it is mounted, or the image
     #[arg(value_name = "DIR|IMAGE")]
     dir: PathBuf,
@@ -46,6 +51,11 @@ pub fn run(args: &Args) -> Result<()> {
         eprintln!("segno: note: the server had died; the next mount recovers {}", mount.source.display());
     } else if !mount.read_only {
         if on_store { ensure_sealed(&mount.source, server.as_ref())? } else { ensure_clean(&mount.source)? }
+    }
+    if args.json {
+        let mut done = show::paths(&[("image", &mount.source), ("dir", &mount.dir)]);
+        done.insert("server_died".into(), dead.into());
+        Schema("segno.umount", 1).print(stdout(), &done)?;
     }
     Ok(())
 }

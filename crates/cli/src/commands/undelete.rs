@@ -1,4 +1,5 @@
 //! `segno undelete`: files that were deleted.
+use crate::document::Schema;
 use crate::exit::Outcome;
 use crate::external_journal::External;
 use crate::out::stdout;
@@ -23,6 +24,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+const SCHEMA: Schema = Schema("segno.undelete", 1);
 
 /// Find deleted files and copy them to a directory
 ///
@@ -118,7 +121,7 @@ fn previous(args: &Args, device: &dyn BlockDevice, found: Found) -> Outcome {
     let tree = Tree::build(&volume);
     let verdicts = Verdicts::of(&volume, &tree, &mut |_, _| {});
     let plan = Plan { volume: &volume, tree: &tree, verdicts: &verdicts, only: None };
-    let mut listing = Listing::new(args.json);
+    let mut listing = Listing::new(args.json, SCHEMA);
     for entry in plan.entries().filter(|&e| wanted(args, &tree.path(e))) {
         listing.add(&plan.item(entry), false)?;
     }
@@ -167,7 +170,7 @@ fn deleted(args: &Args, device: &dyn BlockDevice, found: Found, stop: &AtomicBoo
         let report = json!({
             "files": Value::from(files), "whole": whole, "doubtful": doubtful, "failed": failed, "left_out": left_out,
         });
-        writeln!(stdout(), "{report}")?;
+        SCHEMA.print(stdout(), &report)?;
     } else {
         writeln!(stdout(), "{}", counts.words(target.is_some()))?;
         preserve::note(&left_out);

@@ -176,18 +176,18 @@ pub fn start(server: &mut Command) -> Result<(Child, bool)> {
     Ok((child, output == READY))
 }
 
-/// Starts the server with these arguments. Returns when it responds at `dir`, or with its exit code.
-pub fn spawn(args: &[OsString], dir: &Path) -> Result<ExitCode> {
+/// Starts the server with these arguments. Returns when it responds at `dir`, or with the exit code of a server that has said why not.
+pub fn spawn(args: &[OsString], dir: &Path) -> Result<Option<ExitCode>> {
     let (mut child, is_ready) = start(Command::new("/proc/self/exe").args(args))?;
     if is_ready {
         table::probe(dir).with_context(|| format!("the mount at {} does not respond", dir.display()))?;
         segno_fuse::probe_no_open(dir);
-        return Ok(ExitCode::SUCCESS);
+        return Ok(None);
     }
     let status = child.wait().context("waiting for the server")?;
     let code = status.code().and_then(|c| u8::try_from(c).ok()).filter(|&c| c != 0);
     if status.code().is_none() {
         anyhow::bail!("the server died before the mount responded ({status})");
     }
-    Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
+    Ok(Some(code.map_or(ExitCode::FAILURE, ExitCode::from)))
 }

@@ -127,7 +127,7 @@ fn zeros_are_holes_wherever_the_source_has_holes() {
     let stat = json(&["stat", "--json", &yard.text("one"), "file"]);
     assert_eq!((&stat["size"], &stat["mtime"]["sec"]), (&100_000.into(), &1_700_000_000.into()));
     let extents = json(&["extents", "--json", "--image", &yard.text("one"), "file"]);
-    assert_eq!(extents[0]["extents"].as_array().unwrap().len(), 1);
+    assert_eq!(extents["files"][0]["extents"].as_array().unwrap().len(), 1);
 }
 
 #[test]

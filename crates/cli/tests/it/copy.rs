@@ -91,10 +91,10 @@ fn files_are_found_and_shown_without_a_mount() {
     let stat = json(&["stat", "--json", &image, "/here/empty"]);
     assert_eq!((&stat["mtime"]["sec"], &stat["mtime"]["nsec"]), (&3.into(), &5.into()));
     let extents = json(&["extents", "--json", "--image", &image, "/here/deep/holes"]);
-    let list = extents[0]["extents"].as_array().unwrap();
+    let list = extents["files"][0]["extents"].as_array().unwrap();
     assert_eq!((list.len(), list[0]["file_block"].as_u64().unwrap()), (1, HOLE / 2 / 4096));
     let all = json(&["extents", "--json", "--all", "--image", &image, "/"]);
-    assert_eq!(all.as_array().unwrap().len(), 506);
+    assert_eq!(all["files"].as_array().unwrap().len(), 506);
 }
 
 #[test]

@@ -29,6 +29,7 @@ mod huge;
 mod images;
 mod journal;
 mod journal_space;
+mod json;
 mod kernel_options;
 mod links;
 mod locations;

@@ -215,8 +215,8 @@ fn json_has_the_bytes_of_every_name() {
     let mut expected: Vec<Vec<u8>> = NAMES.iter().map(|name| name.to_vec()).collect();
     expected.sort();
     let lists: [(&str, &str, &str); 5] = [
-        ("ls --json I", "", "path"),
-        ("extents --all --json --image I /", "", "path"),
+        ("ls --json I", "/files", "path"),
+        ("extents --all --json --image I /", "/files", "path"),
         ("dump --json I dentry /", "/entries", "name"),
         ("rescue --list --json I", "/files", "path"),
         ("undelete --json I", "/files", "path"),
@@ -237,8 +237,8 @@ fn json_has_the_bytes_of_every_name() {
     for name in NAMES {
         let path = [b"/", name].concat();
         assert_eq!(bytes(&named.json("stat --json I P", name), "path"), path);
-        assert_eq!(bytes(&named.json("extents --json --image I P", name)[0], "path"), path);
-        assert_eq!(bytes(&named.json("getfattr --json I P", name)[0], "path"), path);
+        assert_eq!(bytes(&named.json("extents --json --image I P", name)["files"][0], "path"), path);
+        assert_eq!(bytes(&named.json("getfattr --json I P", name)["files"][0], "path"), path);
         assert_eq!(bytes(&named.json("dump --json I path P", name)["inode"], "i_name"), name);
     }
     let link = named.json("stat --json I /link", b"");

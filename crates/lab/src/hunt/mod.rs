@@ -7,6 +7,7 @@ use crate::exit;
 use anyhow::{Context, Result, bail};
 use runner::{Built, Limits, Outcome};
 use segno_bench::progress::Progress;
+use segno_cli::Schema;
 use serde_json::{Value, json};
 use source::{Mutant, Source};
 use std::collections::BTreeMap;
@@ -73,7 +74,8 @@ pub fn run(args: &Args) -> exit::Outcome {
     let outcomes = hunt_all(&built, &mutants, limits);
     let rows: Vec<Value> = outcomes.iter().map(row).collect();
     if args.json {
-        writeln!(out, "{}", json!({ "seed": args.seed, "build_seconds": built.seconds, "mutants": rows }))?;
+        let report = json!({ "seed": args.seed, "build_seconds": built.seconds, "mutants": rows });
+        Schema("segno.hunt", 1).print(&mut out, &report)?;
     } else {
         rows.iter().try_for_each(|row| print(&mut out, row))?;
     }

@@ -8,6 +8,7 @@ mod print;
 mod replay;
 
 use crate::confine::{ConfineOption, Confinement};
+use crate::document::Schema;
 use crate::exit::{Outcome, WithCode, fsck};
 use crate::external_journal::External;
 use crate::out::stdout;
@@ -135,7 +136,7 @@ fn run_on(args: &Args, cancel: &Cancel) -> Outcome {
     let (checker, judged) = judge::judge(args, journal.checker(&opened.device))?;
     let done = act(args, &opened, (&checker, &journal), &judged, cancel)?;
     if args.json {
-        writeln!(stdout(), "{}", to_json(&judged, &done))?;
+        Schema("segno.check", 1).print(stdout(), &to_json(&judged, &done))?;
     } else if !args.quiet || !judged.is_clean() {
         print::print(&mut stdout(), &judged)?;
         print::print_done(&mut stdout(), &done, args)?;

@@ -1,6 +1,7 @@
 //! `segno journal create`.
 use super::CreateArgs;
 use super::found::{Found, make_in};
+use crate::document::Schema;
 use crate::{out, size};
 use anyhow::{Context, Result, bail, ensure};
 use segno_format::BLOCK_SIZE;
@@ -22,7 +23,12 @@ pub fn run(args: &CreateArgs) -> Result<()> {
     let space = found.area.clone().clear().context("cannot write the journal's space")?;
     make_in(space, &found.checkpoint)?;
     let words = format!("an empty journal of {} is {}", size::human(bytes), found.describe());
-    Ok(out::report(args.target.json, &json!({ "created": true, "bytes": bytes }), words)?)
+    Ok(out::report(
+        args.target.json,
+        Schema("segno.journal-create", 1),
+        &json!({ "created": true, "bytes": bytes }),
+        words,
+    )?)
 }
 
 /// A journal in use is never overwritten, anything else only by force.

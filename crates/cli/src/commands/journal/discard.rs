@@ -1,11 +1,14 @@
 //! `segno journal discard`.
 use super::found::Found;
 use super::{DiscardArgs, Target};
+use crate::document::Schema;
 use crate::{image, out};
 use anyhow::{Context, Error, Result, bail};
 use segno_device::OpenOptions;
 use segno_journal::{Journal, Opened, Stale};
 use serde_json::json;
+
+const SCHEMA: Schema = Schema("segno.journal-discard", 1);
 
 pub fn run(args: &DiscardArgs) -> Result<()> {
     let Target { of, json } = &args.target;
@@ -47,7 +50,7 @@ pub fn run(args: &DiscardArgs) -> Result<()> {
     segno_engine::give_up_journal(found.device.clone())?;
     let what = if lost > 0 { format!(", and {lost} groups of changes with it") } else { String::new() };
     let words = format!("the journal {} is erased{what}", found.describe());
-    Ok(out::report(*json, &json!({ "discarded": true, "groups_lost": lost }), words)?)
+    Ok(out::report(*json, SCHEMA, &json!({ "discarded": true, "groups_lost": lost }), words)?)
 }
 
 /// Whether the guard mark of the volume may belong to this journal.
@@ -77,5 +80,5 @@ fn give_up(args: &DiscardArgs, why: Error) -> Result<()> {
     }
     let words =
         "the volume is no longer marked for a journal; the changes that only its journal has are given up";
-    Ok(out::report(args.target.json, &json!({ "discarded": false, "unmarked": true }), words)?)
+    Ok(out::report(args.target.json, SCHEMA, &json!({ "discarded": false, "unmarked": true }), words)?)
 }

@@ -1,6 +1,7 @@
 //! `segno journal info`.
 use super::Target;
 use super::found::Found;
+use crate::document::Schema;
 use crate::out::stdout;
 use crate::size;
 use anyhow::Result;
@@ -25,7 +26,7 @@ pub fn run(args: &Target) -> Result<()> {
         if about.is_none() {
             report["occupied_at"] = json!(occupied(&found)?);
         }
-        writeln!(out, "{report:#}")?;
+        Schema("segno.journal-info", 1).print(&mut out, &report)?;
     } else {
         print(&mut out, &found, about, state.as_ref(), waiting.as_ref())?;
     }

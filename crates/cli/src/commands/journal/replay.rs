@@ -2,13 +2,13 @@
 use super::Target;
 use super::found::Found;
 use super::info::Waiting;
+use crate::document::Schema;
 use crate::out::stdout;
 use crate::{image, size};
 use anyhow::{Context, Result, bail, ensure};
 use segno_engine::options::JournalMode;
 use segno_engine::{MountOptions, Volume};
 use segno_journal::Opened;
-use serde_json::json;
 use std::io::Write;
 use std::sync::atomic::Ordering;
 
@@ -29,7 +29,7 @@ pub fn run(args: &Target) -> Result<()> {
     }
     let mut out = stdout();
     if args.json {
-        writeln!(out, "{:#}", json!(waiting))?;
+        Schema("segno.journal-replay", 1).print(&mut out, &waiting)?;
     } else if waiting.groups == 0 {
         writeln!(out, "nothing to replay")?;
     } else {

@@ -6,6 +6,7 @@ mod volume;
 pub use volume::VolumeArgs;
 
 use super::journal::found;
+use crate::document::Schema;
 use crate::image::{explain, patiently};
 use crate::out::stdout;
 use crate::storage::PartOption;
@@ -99,7 +100,7 @@ pub fn run(args: &Args) -> Result<()> {
 
 fn tell(args: &Args, report: &Report, journal: Option<u64>) -> Result<()> {
     if args.json {
-        writeln!(stdout(), "{}", report_json(args, report, journal))?;
+        Schema("segno.mkfs", 1).print(stdout(), &report_json(args, report, journal))?;
     } else if !args.quiet {
         print(args, report, journal)?;
     }

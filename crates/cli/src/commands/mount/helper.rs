@@ -71,6 +71,7 @@ pub fn run(args: &[OsString]) -> Outcome {
         image: Some(image),
         dir: Some(dir),
         foreground: helper.foreground,
+        json: false,
         verbose: helper.verbose,
         detach: false,
         kept: false,

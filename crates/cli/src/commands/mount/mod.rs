@@ -3,14 +3,17 @@ pub mod helper;
 
 use super::mounts;
 use crate::confine::ConfineOption;
+use crate::document::Schema;
 use crate::exit::{Outcome, usage};
 use crate::mount::keeper::Keeper;
 use crate::mount::options::{Settings, help};
 use crate::mount::{Plan, Readiness, run as serve, spawn};
-use crate::out;
+use crate::out::{self, stdout};
+use crate::show;
 use crate::storage::DeviceOption;
 use anyhow::{Result, anyhow};
 use std::ffi::OsString;
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -24,6 +27,9 @@ pub struct Args {
     /// Stay in the foreground instead of returning when the mount responds
     #[arg(short, long)]
     pub foreground: bool,
+    /// Print JSON when the mount responds
+    #[arg(long)]
+    pub json: bool,
     /// Take a volume on an object store from a writer that may be alive, as -o takeover does
     #[arg(long)]
     pub takeover: bool,
@@ -88,11 +94,25 @@ fn start(args: &Args, mut settings: Settings) -> Outcome {
             let mode = if plan.settings.engine.read_only { "read-only" } else { "read-write" };
             let (image, dir) = (plan.image.display(), plan.dir.display());
             out::event(format_args!("{image} is mounted at {dir}, {mode}, {}", started.transport));
+            if args.json && !args.detach && print(&plan).is_err() {
+                eprintln!("segno: the mount responds, but that could not be printed");
+            }
         })?;
         return Ok(ExitCode::SUCCESS);
     }
     warn_if_not_empty(&plan)?;
-    spawn(&server_args(&plan, args), &plan.dir)
+    if let Some(failed) = spawn(&server_args(&plan, args), &plan.dir)? {
+        return Ok(failed);
+    }
+    if args.json {
+        print(&plan)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(plan: &Plan) -> io::Result<()> {
+    let paths = show::paths(&[("image", &plan.image), ("dir", &plan.dir)]);
+    Schema("segno.mount", 1).print(stdout(), &paths)
 }
 
 /// A mount hides the files below its directory; that is legal but seldom intended.
@@ -115,6 +135,9 @@ fn options(original: &Args) -> Vec<OsString> {
     let mut args: Vec<OsString> = Vec::new();
     if original.verbose {
         args.push("--verbose".into());
+    }
+    if original.json {
+        args.push("--json".into());
     }
     if original.takeover {
         args.push("--takeover".into());
