@@ -57,7 +57,7 @@ setup:
 
 # Pages and completions come from the command line's definition.
 manual:
-	cargo run -q -p segno-cli --example manual -- "$${CARGO_TARGET_DIR:-target}/manual"
+	SOURCE_DATE_EPOCH="$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)}" cargo run -q -p segno-lab --example manual -- "$${CARGO_TARGET_DIR:-target}/manual"
 
 install: all library manual
 	DESTDIR="$(DESTDIR)" PREFIX="$(or $(PREFIX),/usr/local)" SBINDIR="$(or $(SBINDIR),/usr/sbin)" scripts/install

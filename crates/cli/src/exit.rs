@@ -20,6 +20,18 @@ pub mod fsck {
     pub const OPERATIONAL: u8 = 8;
     pub const USAGE: u8 = 16;
     pub const CANCELLED: u8 = 32;
+
+    /// What they mean, for manual pages; several are added.
+    pub const CODES: &[(u8, &str)] = &[
+        (CLEAN, "clean"),
+        (CORRECTED, "corrected"),
+        (REBOOT, "with 1: restart the system, as the volume was mounted read-only while it was written"),
+        (ERRORS, "errors left"),
+        (OPERATIONAL, "the check was not possible, and nothing was written"),
+        (USAGE, "the command line is not accepted"),
+        (CANCELLED, "cancelled by a signal, and nothing was changed"),
+        (super::READER_GONE, "standard output was closed by its reader"),
+    ];
 }
 
 /// Code of a failed command.
@@ -30,6 +42,18 @@ pub const USAGE: u8 = 2;
 
 /// 128 + SIGPIPE, as a shell reports a closed pipe.
 const READER_GONE: u8 = 141;
+
+/// What the codes of commands mean, for manual pages. `check` has those of fsck(8).
+pub const CODES: &[(u8, &str)] = &[
+    (0, "done"),
+    (FAILED, "failed; standard error says why"),
+    (USAGE, "the command line is not accepted"),
+    (READER_GONE, "standard output was closed by its reader"),
+];
+
+/// Those of the helper that mount(8) calls.
+pub const HELPER_CODES: &[(u8, &str)] =
+    &[(0, "mounted"), (FAILED, "failed, or the command line is not accepted; standard error says why")];
 
 /// An error with an exit code of its own.
 #[derive(Debug)]

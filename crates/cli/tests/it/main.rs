@@ -34,6 +34,7 @@ mod kernel_options;
 mod links;
 mod locations;
 mod loop_devices;
+mod manual;
 mod map;
 mod modes;
 mod names;
