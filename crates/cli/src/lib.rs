@@ -8,6 +8,7 @@ mod out;
 mod advice;
 mod command_line;
 mod commands;
+mod completion;
 mod confine;
 mod counters;
 mod document;

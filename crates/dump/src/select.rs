@@ -71,6 +71,11 @@ const STRUCTURES: &str = "sb [1|2], cp [1|2], nat [A..B], sit [A..B], ssa [A..B]
                           dentry PATH|INO, xattr PATH|INO, orphans, quota, chain, journal, block ADDR, segment N, owner ADDR";
 
 impl What {
+    /// Names of all structures.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        STRUCTURES.split(", ").filter_map(|s| s.split(' ').next())
+    }
+
     /// Reads a name and its selector.
     pub fn parse(words: &[impl AsRef<OsStr>], versions: bool, cleared: bool) -> Result<Self, DumpError> {
         let (name, path) = match words {

@@ -1,10 +1,12 @@
 //! `segno ctl`: settings of a live mount.
+use crate::completion::{Completing, assignments};
 use crate::document::Schema;
 use crate::exit::usage;
 use crate::image;
 use crate::mount::options::help;
 use crate::out::stdout;
 use anyhow::{Result, anyhow};
+use clap::builder::StringValueParser;
 use rustix::fs::{XattrFlags, setxattr};
 use rustix::io::Errno;
 use segno_fuse::{CONTEXTS_XATTR, GC_XATTR, LOOKUP_XATTR, SHUTDOWN_XATTR, trusted_name};
@@ -60,6 +62,11 @@ fn settings_help() -> String {
     format!("Settings:\n{}", rows.collect::<String>())
 }
 
+/// Words that shells complete.
+fn words() -> Vec<String> {
+    SETTINGS.iter().flat_map(|s| [vec![s.name.to_owned()], assignments(s.name, s.values)].concat()).collect()
+}
+
 /// Show or change settings of a mount
 ///
 /// All users may read them. A change needs CAP_SYS_ADMIN, or is by the user of a server that is not root's.
@@ -72,7 +79,7 @@ pub struct Args {
     /// Any file or directory of the mount
     dir: PathBuf,
     /// Shows a setting, or changes it; without any, all are shown
-    #[arg(value_name = "NAME[=VALUE]")]
+    #[arg(value_name = "NAME[=VALUE]", value_parser = Completing(StringValueParser::new(), words), hide_possible_values = true)]
     settings: Vec<String>,
 }
 

@@ -1,10 +1,12 @@
 //! `segno dump`: structures of a volume, also of one that is damaged.
+use crate::completion::Completing;
 use crate::document::Schema;
 use crate::exit::usage;
 use crate::image;
 use crate::out::stdout;
 use crate::storage::DeviceOption;
 use anyhow::Result;
+use clap::builder::OsStringValueParser;
 use segno_device::{DeviceError, open_storage, open_volume};
 use segno_dump::{Image, What};
 use serde_json::{Value, json};
@@ -32,8 +34,12 @@ pub struct Args {
     /// Image file or block device; of a volume of several devices, the first alone if the others are not named
     image: PathBuf,
     /// Structure and selector
-    #[arg(required = true, num_args = 1..=2)]
+    #[arg(required = true, num_args = 1..=2, value_parser = Completing(OsStringValueParser::new(), structures), hide_possible_values = true)]
     what: Vec<OsString>,
+}
+
+fn structures() -> Vec<String> {
+    What::names().map(str::to_owned).collect()
 }
 
 pub fn run(args: &Args) -> Result<()> {

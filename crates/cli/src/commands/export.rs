@@ -1,10 +1,12 @@
 //! `segno export`: serves a volume to a virtual machine.
+use crate::completion::Completing;
 use crate::confine::{ConfineOption, Confinement};
 use crate::exit::usage;
-use crate::mount::options::Settings;
+use crate::mount::options::{Settings, words};
 use crate::mount::volume::{Devices, absolute};
 use crate::storage::DeviceOption;
 use anyhow::{Context, Result, anyhow, bail};
+use clap::builder::StringValueParser;
 use segno_device::open_volume;
 use segno_fuse::{AtDeath, Choice, GuestOptions, GuestServer};
 use segno_virtiofs::{End, Export, Socket, Tag};
@@ -20,7 +22,7 @@ use std::thread;
 #[derive(clap::Args)]
 pub struct Args {
     /// Mount options that do not concern the kernel of this machine, see `segno mount --help`
-    #[arg(short, long, value_name = "OPTION,…")]
+    #[arg(short, long, value_name = "OPTION,…", value_delimiter = ',', value_parser = Completing(StringValueParser::new(), words), hide_possible_values = true)]
     options: Vec<String>,
     /// Socket to make, to which QEMU or another program for virtual machines connects
     #[arg(long, value_name = "SOCKET")]

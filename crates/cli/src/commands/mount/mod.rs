@@ -2,16 +2,18 @@
 pub mod helper;
 
 use super::mounts;
+use crate::completion::Completing;
 use crate::confine::ConfineOption;
 use crate::document::Schema;
 use crate::exit::{Outcome, usage};
 use crate::mount::keeper::Keeper;
-use crate::mount::options::{Settings, help};
+use crate::mount::options::{Settings, help, words};
 use crate::mount::{Plan, Readiness, run as serve, spawn};
 use crate::out::{self, stdout};
 use crate::show;
 use crate::storage::DeviceOption;
 use anyhow::{Result, anyhow};
+use clap::builder::StringValueParser;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
@@ -22,7 +24,7 @@ use std::process::ExitCode;
 #[command(after_help = help::text())]
 pub struct Args {
     /// Mount options
-    #[arg(short, long, value_name = "OPTION,…")]
+    #[arg(short, long, value_name = "OPTION,…", value_delimiter = ',', value_parser = Completing(StringValueParser::new(), words), hide_possible_values = true)]
     pub options: Vec<String>,
     /// Stay in the foreground instead of returning when the mount responds
     #[arg(short, long)]

@@ -19,6 +19,7 @@ use crate::store;
 use anyhow::{Result, anyhow, bail, ensure};
 use flag::Flag;
 use rustix::mount::MountFlags;
+use segno_clean::policy::POLICIES;
 use segno_engine::MountOptions;
 use segno_engine::options::Parsed;
 use segno_fuse::{AtDeath, FuseOptions, Ownership};
@@ -158,6 +159,12 @@ impl Settings {
             },
         }
     }
+}
+
+/// Words that shells complete after `-o`.
+pub fn words() -> Vec<String> {
+    let policies = POLICIES.iter().map(|p| format!("gc_policy={}", p.name));
+    table::all().flat_map(|option| option.words()).chain(policies).collect()
 }
 
 /// Flags of mount(2) that a remount can change: the word that sets each, the word that clears it, and the bit.

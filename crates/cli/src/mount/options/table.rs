@@ -2,6 +2,7 @@
 //! parser, `segno mount --help`, error messages, remount and docs/mount-options.md come from it.
 use super::flag::Flag;
 use super::{Settings, from_one, umask, user};
+use crate::completion::assignments;
 use crate::size;
 use rustix::mount::MountFlags;
 use segno_engine::options::row::{Row, pair, switch, value, words};
@@ -26,6 +27,16 @@ pub struct Described {
     pub syntax: String,
     /// The word that turns it off, if there is one.
     pub opposite: Option<String>,
+}
+
+impl Described {
+    /// Words of `-o` that name it, for completion.
+    pub fn words(&self) -> Vec<String> {
+        let values = self.syntax.split_once('=').map(|(_, values)| assignments(self.name, values));
+        let is_alone = !self.syntax.starts_with(&format!("{}=", self.name));
+        let alone = is_alone.then(|| self.name.to_owned());
+        alone.into_iter().chain(values.unwrap_or_default()).chain(self.opposite.clone()).collect()
+    }
 }
 
 const NONE: Group = Group { title: "", engine: &[], own: &[], flags: &[] };
