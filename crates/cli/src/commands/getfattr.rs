@@ -1,4 +1,5 @@
 //! `segno getfattr`: extended attributes of an image.
+use crate::document::Schema;
 use crate::exit::Outcome;
 use crate::files::{Failures, FileCommand, Files};
 use crate::out::Elements;
@@ -56,7 +57,8 @@ impl FileCommand for Args {
     }
 
     fn run(&self, files: &Files<'_>) -> Outcome {
-        let (mut out, mut failures) = (Elements::new(self.json), Failures::default());
+        let mut out = Elements::begin(self.json, Schema("segno.getfattr", 1), "files")?;
+        let mut failures = Failures::default();
         for path in files.paths(&self.paths) {
             match self.found(files, &path) {
                 // Files without attributes are not named.

@@ -1,4 +1,5 @@
 //! `segno label`: the label of a volume that is not mounted.
+use crate::document::Schema;
 use crate::exit::{Outcome, WithCode};
 use crate::f2fs_tools::Call;
 use crate::out;
@@ -29,7 +30,12 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let label = volume.label();
     reason(volume.close()).with_context(|| format!("closing {}", args.of.image.display()))?;
-    Ok(out::report(args.json, &json!({ "label": label }), text::line(label.as_bytes()))?)
+    Ok(out::report(
+        args.json,
+        Schema("segno.label", 1),
+        &json!({ "label": label }),
+        text::line(label.as_bytes()),
+    )?)
 }
 
 /// f2fslabel.

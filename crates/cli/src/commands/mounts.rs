@@ -1,4 +1,5 @@
 //! `segno mounts`: what is mounted, with the options in force.
+use crate::document::Schema;
 use crate::exit::Outcome;
 use crate::image;
 use crate::mount::table;
@@ -22,7 +23,7 @@ pub fn run(args: &Args) -> Outcome {
     let mounts: Vec<Value> = table::read()?.iter().filter(|m| m.is_ours()).map(described).collect();
     let mut out = stdout();
     if args.json {
-        writeln!(out, "{}", json!({ "mounts": mounts }))?;
+        Schema("segno.mounts", 1).print(&mut out, &json!({ "mounts": mounts }))?;
         return Ok(ExitCode::SUCCESS);
     }
     for mount in &mounts {

@@ -103,10 +103,7 @@ const FILES: &[(&str, Rows)] = &[
         "mount",
         &[
             ("/dev/fuse", "connection to the kernel; users who may open it mount"),
-            (
-                "/dev/log",
-                "takes the messages of a server in the background, without -o log=",
-            ),
+            ("/dev/log", "takes the messages of a server in the background, without -o log="),
             ("/etc/fuse.conf", "user_allow_other lets users mount with -o allow_other"),
         ],
     ),

@@ -6,6 +6,7 @@ mod state;
 use super::info::usage;
 use crate::command_line;
 use crate::counters::Moment;
+use crate::document::Schema;
 use crate::out::stdout;
 use crate::segments::{Segments, write_file};
 use crate::storage::DeviceOption;
@@ -54,7 +55,7 @@ pub fn run(args: &Args) -> Result<()> {
 fn print(json: bool, state: &State<'_>, findings: &[Finding]) -> Result<()> {
     let mut out = stdout();
     if json {
-        writeln!(out, "{:#}", document(state, findings))?;
+        Schema("segno.report", 1).print(&mut out, &document(state, findings))?;
     } else {
         out.write_all(text(findings).as_bytes())?;
     }
