@@ -156,9 +156,8 @@ const FSYNC: &[Row] = &[
 const JOURNAL: &[Row] = &[
     total("journal_commits", "journal_commits", "epochs written to the journal"),
     total("journal_bytes", "journal_written_bytes", "bytes written to the journal"),
-    now("journal_bytes_size", "journal_size_bytes", "bytes that the journal has room for; 0 without one"),
     now("journal_bytes_used", "journal_used_bytes", "bytes of the journal that the next checkpoint frees"),
-    now("journal_bytes_size", "journal_size_bytes", "bytes that the journal has for records"),
+    now("journal_bytes_size", "journal_size_bytes", "bytes that the journal has for records; 0 without one"),
     now(
         "journal_guard",
         "journal_guard",

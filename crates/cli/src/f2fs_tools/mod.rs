@@ -14,7 +14,7 @@ pub use call::Call;
 pub use table::TOOLS;
 
 use crate::command_line::VERSION;
-use crate::exit::{Outcome, Style, WithCode};
+use crate::exit::{Outcome, Style, USAGE, WithCode};
 use crate::out::stdout;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -56,8 +56,11 @@ pub fn run(tool: &'static Tool, args: &[OsString]) -> ExitCode {
         Ok(call) if call.has('V') => version(tool),
         Ok(call) => (tool.run)(&call),
     };
-    Style::Text
-        .report(outcome.map_err(|e| if e.is::<WithCode>() { e } else { WithCode(tool.failed, e).into() }))
+    Style::Text.report(outcome.map_err(|e| match e.downcast_ref::<WithCode>() {
+        Some(WithCode(USAGE, _)) => WithCode(tool.usage, e).into(),
+        Some(_) => e,
+        None => WithCode(tool.failed, e).into(),
+    }))
 }
 
 /// The version of f2fs-tools whose options are taken: libblockdev reads it, and asks for at least 1.11. No version of f2fs-tools names segno,

@@ -107,7 +107,6 @@ impl Volume {
             ("dirty_data_pages", self.base.mem.dirty_data.get()),
             ("dirty_dentry_pages", self.base.mem.dirty_dents.get()),
             ("quota_needs_check", self.nodes.quota.needs_check().unwrap_or(false).into()),
-            ("journal_bytes_size", self.commit.journal().map_or(0, |l| l.size())),
             ("journal_bytes_used", self.commit.journal().map_or(0, |l| l.used())),
             ("journal_bytes_size", self.commit.journal().map_or(0, |l| l.size())),
             ("journal_guard", (self.commit.journal().is_some() && self.base.opts.guard).into()),
