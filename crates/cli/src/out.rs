@@ -48,23 +48,21 @@ impl Write for Text {
 
 /// Prints elements on standard output, one at a time: as a list in a JSON document, or as text.
 pub struct Elements {
-    /// The end of the document.
-    json: Option<String>,
+    json: Option<Around>,
     any: bool,
+}
+
+/// A document without the elements of its list. Nothing of it is printed before the first one, or the end: an error may come instead.
+struct Around {
+    before: String,
+    after: String,
 }
 
 impl Elements {
     /// The list has this key in the document.
     pub fn begin(json: bool, schema: Schema, key: &str) -> io::Result<Self> {
-        let json = match json {
-            true => {
-                let (before, after) = schema.around(key)?;
-                write!(stdout(), "{before}")?;
-                Some(after)
-            }
-            false => None,
-        };
-        Ok(Self { json, any: false })
+        let around = json.then(|| schema.around(key)).transpose()?;
+        Ok(Self { json: around.map(|(before, after)| Around { before, after }), any: false })
     }
 
     /// How errors are reported beside them.
@@ -73,17 +71,16 @@ impl Elements {
     }
 
     pub fn push(&mut self, json: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> io::Result<()> {
-        if self.json.is_none() {
-            return write!(stdout(), "{}", text());
-        }
-        let before = if std::mem::replace(&mut self.any, true) { "," } else { "" };
+        let Some(around) = &self.json else { return write!(stdout(), "{}", text()) };
+        let before = if std::mem::replace(&mut self.any, true) { "," } else { &around.before };
         let lines = format!("{:#}", json()).replace('\n', "\n    ");
         write!(stdout(), "{before}\n    {lines}")
     }
 
     pub fn finish(self) -> io::Result<()> {
         match self.json {
-            Some(after) => write!(stdout(), "{}{after}", if self.any { "\n  " } else { "" }),
+            Some(Around { after, .. }) if self.any => write!(stdout(), "\n  {after}"),
+            Some(Around { before, after }) => write!(stdout(), "{before}{after}"),
             None => Ok(()),
         }
     }

@@ -53,6 +53,9 @@ pub struct Kills {
     /// What was acknowledged may be gone after a kill, but the volume and the program's own check must be right
     #[arg(long)]
     may_lose: bool,
+    /// The mount comes back by itself, with restart=remount: the time without service is measured
+    #[arg(long)]
+    restart: bool,
     /// Further mount options
     #[arg(short, long, value_name = "OPTION,…", default_value = "rw")]
     options: String,
@@ -67,22 +70,28 @@ fn default_segno() -> PathBuf {
 
 /// Kills that one volume goes through before a new one is made.
 const ROUNDS: u32 = 8;
+/// Fewer than the deaths within a minute after which a mount does not come back.
+const ROUNDS_OF_KEPT: u32 = 2;
 
 /// How volumes are made and mounted.
 struct Setup {
     mkfs: &'static [&'static str],
     options: String,
     may_lose: bool,
+    restart: bool,
 }
 
 impl Setup {
     fn new(args: &Kills) -> Self {
-        let (mkfs, options): (&[_], _) = if args.journal {
+        let (mkfs, mut options): (&[_], _) = if args.journal {
             (&["--journal", "16M"], format!("journal=on,{}", args.options))
         } else {
             (&[], args.options.clone())
         };
-        Self { mkfs, options, may_lose: args.may_lose }
+        if args.restart {
+            options += ",restart=remount,blk=off";
+        }
+        Self { mkfs, options, may_lose: args.may_lose, restart: args.restart }
     }
 }
 
@@ -94,6 +103,8 @@ struct Tally {
     /// Kills after which something acknowledged was gone, or a database without a journal on disk was made anew.
     lossy: u32,
     failures: Vec<String>,
+    /// Times without service, where the mount came back by itself.
+    outages: Vec<Duration>,
 }
 
 impl Kills {
@@ -114,7 +125,7 @@ impl Kills {
         let mut left = self.kills;
         while left > 0 && !programs.is_empty() {
             for (program, tally) in programs.iter_mut().zip(&mut tallies) {
-                let rounds = ROUNDS.min(left);
+                let rounds = if setup.restart { ROUNDS_OF_KEPT } else { ROUNDS }.min(left);
                 left -= rounds;
                 if let Err(e) = series(&segno, &self.work, &setup, program.as_mut(), rounds, &mut rng, tally)
                 {
@@ -137,6 +148,12 @@ fn report(tallies: &[Tally], seed: u64) -> ExitCode {
     let kills: u32 = tallies.iter().map(|t| t.kills).sum();
     let failures: usize = tallies.iter().map(|t| t.failures.len()).sum();
     println!("kills {kills}, failures {failures}, seed {seed}");
+    let mut outages: Vec<Duration> = tallies.iter().flat_map(|t| t.outages.iter().copied()).collect();
+    outages.sort();
+    let at = |percent: usize| outages.get((outages.len() * percent).div_ceil(100).saturating_sub(1));
+    if let (Some(p50), Some(p99), Some(last)) = (at(50), at(99), outages.last()) {
+        println!("without service: p50 {p50:?}, p99 {p99:?}, longest {last:?}");
+    }
     ExitCode::from(u8::from(failures > 0))
 }
 
@@ -160,13 +177,19 @@ fn series(
         }
         let worker = program.work(&volume.dir(), done).context("starting the work")?;
         sleep(Duration::from_millis(200 + rng.below(2300)));
-        server.kill()?;
+        if setup.restart {
+            tally.outages.push(volume.kill_kept()?);
+        } else {
+            server.kill()?;
+        }
         let acknowledged = worker.end()?.max(done);
         let demanded = if setup.may_lose { 0 } else { acknowledged };
         tally.kills += 1;
-        volume.unmount_dead()?;
-        volume.check().context("after the kill")?;
-        server = volume.mount()?;
+        if !setup.restart {
+            volume.unmount_dead()?;
+            volume.check().context("after the kill")?;
+            server = volume.mount()?;
+        }
         done = program
             .verify(&volume.dir(), demanded)
             .with_context(|| format!("kill {} of this volume, {acknowledged} acknowledged", tally.kills))?;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::paths::run;
+use rustix::process::{Pid, Signal};
 
 /// Longer than any mount or unmount takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -113,6 +114,29 @@ impl Volume {
         run(Command::new(&self.segno).arg("umount").arg(&self.mnt))?;
         server.0.wait().context("waiting for the server")?;
         Ok(())
+    }
+
+    /// Kills the server of a mount with restart=remount. Returns how long no server answered.
+    pub fn kill_kept(&self) -> Result<Duration> {
+        let old = self.server()?.context("no server answers")?;
+        rustix::process::kill_process(old, Signal::KILL).context("killing the server")?;
+        let begun = Instant::now();
+        while self.server().ok().flatten().is_none_or(|server| server == old) {
+            if begun.elapsed() > PATIENCE {
+                bail!("the mount did not come back");
+            }
+            sleep(Duration::from_millis(1));
+        }
+        Ok(begun.elapsed())
+    }
+
+    /// The process that answers at the mount.
+    fn server(&self) -> Result<Option<Pid>> {
+        let mut value = [0; 64];
+        let n = rustix::fs::getxattr(&self.mnt, "system.segno.server", &mut value)?;
+        let text = std::str::from_utf8(value.get(..n).unwrap_or_default())?;
+        let pid: i32 = text.split(' ').next().unwrap_or_default().parse()?;
+        Ok(Pid::from_raw(pid))
     }
 
     /// Waits until everything is where a loss of caches leaves it.

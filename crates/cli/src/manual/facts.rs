@@ -139,12 +139,20 @@ const ENVIRONMENT: &[(&str, Rows)] = &[
 const PATH_OF_LAB: Rows = &[("PATH", "where segno-lab is searched if it is not in the directory of segno")];
 const ARENAS: (&str, &str) =
     ("MALLOC_ARENA_MAX", "number of heaps of the C library; the server chooses one if it is not set");
+const SYSTEMD: (&str, &str) =
+    ("NOTIFY_SOCKET", "with -f: socket of systemd, which is told when the mount responds");
+const JOURNAL: (&str, &str) = (
+    "JOURNAL_STREAM",
+    "set by systemd: standard error is its journal, so that mount and recovery are noted there",
+);
 #[cfg(not(feature = "store"))]
-const OF_MOUNT: Rows = &[("PATH", "where users find fusermount3(1)"), ARENAS];
+const OF_MOUNT: Rows = &[("PATH", "where users find fusermount3(1)"), ARENAS, SYSTEMD, JOURNAL];
 #[cfg(feature = "store")]
 const OF_MOUNT: Rows = &[
     ("PATH", "where users find fusermount3(1)"),
     ARENAS,
+    SYSTEMD,
+    JOURNAL,
     ("AWS_*", "credentials, region and endpoint of volumes on object stores: segno-store(1) lists them"),
 ];
 #[cfg(feature = "store")]

@@ -68,7 +68,7 @@ impl Mount {
         if fate == Refused {
             let (code, said) = refusal(&["mount", "-o", word, &self.image, &self.dir]);
             let advice = said.strip_prefix(&format!("segno: mount option {word} is not supported: "));
-            assert!(code == 1 && advice.is_some_and(|a| a.len() > 10), "{word}: {code} {said}");
+            assert!(code == 2 && advice.is_some_and(|a| a.len() > 10), "{word}: {code} {said}");
             return;
         }
         let out = self.by_hand(word);
