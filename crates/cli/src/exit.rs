@@ -30,7 +30,7 @@ pub mod fsck {
         (OPERATIONAL, "the check was not possible, and nothing was written"),
         (USAGE, "the command line is not accepted"),
         (CANCELLED, "cancelled by a signal, and nothing was changed"),
-        (super::READER_GONE, "standard output was closed by its reader"),
+        (crate::exit::READER_GONE, "standard output was closed by its reader"),
     ];
 }
 

@@ -43,7 +43,6 @@ pub use mount::{mount_device, run_broker_if_called};
 use clap::{CommandFactory, FromArgMatches, Parser};
 use commands::Command;
 use exit::WithCode;
-use segno_format::size;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;

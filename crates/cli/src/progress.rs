@@ -1,5 +1,5 @@
 //! A progress line on standard error, if that is a terminal.
-use crate::size;
+use segno_format::size;
 use segno_format::text;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};

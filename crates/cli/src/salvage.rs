@@ -4,12 +4,12 @@ use crate::exit::Outcome;
 use crate::image;
 use crate::out::stdout;
 use crate::progress::Progress;
-use crate::size;
 use anyhow::{Context, Result, bail};
 use parking_lot::Mutex;
 use segno_device::{
     BlockDevice, Contents, DeviceError, Location, open_volume, open_without_superblock, share_storage,
 };
+use segno_format::size;
 use segno_host::write_file;
 use segno_rescue::output::Item;
 use segno_rescue::scan::BadBlocks;

@@ -1,12 +1,13 @@
 //! The storage of a volume: options of all commands for what the path of its image does not name, and volumes without a mount.
 use crate::external_journal::JournalOption;
 use crate::path::reason;
-use crate::{image, size, store};
+use crate::{image, store};
 use anyhow::{Context, ensure};
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Command, FromArgMatches};
 use segno::{Device, MountOptions, Volume};
 use segno_device::{Location, OpenOptions};
+use segno_format::size;
 use std::path::{Path, PathBuf};
 
 /// Which part of an image the volume is in. A name after # says the same: IMAGE#2, IMAGE#NAME.

@@ -4,11 +4,12 @@ use crate::confine::{ConfineOption, Confinement};
 use crate::document::Schema;
 use crate::image::{copy_mode, explain_image};
 use crate::new_file::NewFile;
+use crate::out;
 use crate::progress::Progress;
 use crate::storage::StorageOptions;
-use crate::{out, size};
 use anyhow::{Context, Result, anyhow, bail};
 use segno_format::Features;
+use segno_format::size;
 use segno_format::superblock::uuid_text;
 use segno_host::directory_of;
 use segno_image::{

@@ -2,13 +2,14 @@
 use crate::document::Schema;
 use crate::out::stdout;
 use crate::storage::DeviceOption;
-use crate::{image, show, size};
+use crate::{image, show};
 use anyhow::Result;
 use segno::inspect;
 use segno::inspect::Pack;
 use segno_clean::guard::{Extent, Guarded};
 use segno_dump::put_name;
 use segno_format::checkpoint::{CpFlags, RawCheckpoint};
+use segno_format::size;
 use segno_format::superblock::{Device, Superblock, uuid_text};
 use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Features, text};
 use serde_json::{Map, Value, json};

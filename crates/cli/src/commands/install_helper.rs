@@ -1,8 +1,21 @@
 //! `segno install-helper`: links by which other programs find Segno.
-use crate::f2fs_tools::TOOLS;
 use anyhow::{Context, Result, bail, ensure};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+
+/// The names under which the program takes the options of f2fs-tools.
+pub const NAMES: &[&str] = &[
+    "mkfs.f2fs",
+    "make_f2fs",
+    "fsck.f2fs",
+    "fsck_f2fs",
+    "sload.f2fs",
+    "sload_f2fs",
+    "dump.f2fs",
+    "dump_f2fs",
+    "f2fslabel",
+    "mount.f2fs",
+];
 
 /// Link this program by the names of f2fs-tools in a directory
 ///
@@ -24,7 +37,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<()> {
     let program = std::env::current_exe().context("cannot tell where this program is")?;
     ensure!(args.dir.is_dir(), "{} is not a directory", args.dir.display());
-    let links: Vec<PathBuf> = TOOLS.iter().flat_map(|t| t.names()).map(|name| args.dir.join(name)).collect();
+    let links: Vec<PathBuf> = NAMES.iter().map(|name| args.dir.join(name)).collect();
     for link in &links {
         let is_ours = link.canonicalize().is_ok_and(|to| to == program);
         if link.symlink_metadata().is_ok() && !is_ours {

@@ -1,11 +1,9 @@
 //! `segno label`: the label of a volume that is not mounted.
 use crate::document::Schema;
-use crate::exit::{Outcome, WithCode};
-use crate::f2fs_tools::Call;
 use crate::out;
 use crate::path::reason;
 use crate::storage::ImageArgs;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use segno_format::text;
 use serde_json::json;
 
@@ -36,18 +34,4 @@ pub fn run(args: &Args) -> Result<()> {
         &json!({ "label": label }),
         text::line(label.as_bytes()),
     )?)
-}
-
-/// f2fslabel.
-pub fn as_tool(call: &Call) -> Outcome {
-    let usage = |why: &str| WithCode(call.tool.usage, anyhow!("f2fslabel: {why}"));
-    match call.operands.len() {
-        0 => Err(usage("no device is named").into()),
-        1 | 2 => {
-            let words =
-                ["segno", "label", "--"].map(Into::into).into_iter().chain(call.operands.iter().cloned());
-            crate::run_words(words.collect())
-        }
-        _ => Err(usage("more than a device and a label is named").into()),
-    }
 }

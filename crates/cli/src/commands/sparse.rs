@@ -1,9 +1,10 @@
 //! `segno sparse`: Android sparse images.
 use crate::document::Schema;
 use crate::new_file::NewFile;
-use crate::{image, out, size};
+use crate::{image, out};
 use anyhow::{Context, Result};
 use segno_device::{Use, hold};
+use segno_format::size;
 use segno_host::copy_mode;
 use segno_sparse::{Checksum, DEFAULT_BLOCK_SIZE, pack, unpack};
 use serde_json::json;

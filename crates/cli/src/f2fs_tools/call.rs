@@ -1,6 +1,5 @@
 //! A command line in the form of getopt(3), read by the table of its program.
-use super::Tool;
-use super::table::{Effect, Row};
+use super::tool::{Effect, Row, Tool};
 use anyhow::{Result, anyhow, bail, ensure};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -184,7 +183,7 @@ mod tests {
 
     fn read(line: &str) -> Result<Call, String> {
         let args: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-        Call::parse(of(&args).unwrap(), &args[1..]).map_err(|e| e.to_string())
+        Call::parse(&of(&args).unwrap().tool, &args[1..]).map_err(|e| e.to_string())
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! docs/f2fs-tools.md, rendered from the tables and compared with the file. `UPDATE_DOCS=1 cargo test -p segno-cli docs` writes the
 //! file.
-use super::TOOLS;
-use super::table::{Effect, Row};
+use super::PROGRAMS;
+use super::tool::{Effect, Row};
+use crate::commands::install_helper::NAMES;
 
 const INTRODUCTION: &str = "\
 # Options of f2fs-tools
@@ -14,7 +15,7 @@ for `-O` and `-c` of mkfs.f2fs, `-i` and `-x` of sload.f2fs.
 
 fn render() -> String {
     let mut out = INTRODUCTION.to_owned();
-    for tool in TOOLS {
+    for tool in PROGRAMS.iter().map(|program| &program.tool) {
         let also = tool.of_android.map_or(String::new(), |name| format!("Also `{name}`.\n\n"));
         out += &format!("\n## {}\n\n{also}| option | effect |\n|---|---|\n", tool.name);
         for row in tool.options {
@@ -41,4 +42,12 @@ fn the_documentation_is_current() {
     }
     let current = std::fs::read_to_string(path).unwrap_or_default() == render();
     assert!(current, "docs/f2fs-tools.md differs: UPDATE_DOCS=1 cargo test -p segno-cli docs");
+}
+
+#[test]
+fn all_names_are_linked() {
+    let names: Vec<&str> = PROGRAMS.iter().flat_map(|program| program.tool.names()).collect();
+    assert_eq!(names, NAMES);
+    let packaged = include_str!("../../../../packaging/f2fs-compat/names");
+    assert_eq!(packaged.lines().collect::<Vec<_>>(), NAMES);
 }

@@ -5,56 +5,40 @@ mod call;
 mod docs;
 mod dump;
 mod fsck;
+mod label;
 mod mkfs;
 mod mount;
 mod sload;
 mod table;
+mod tool;
 
-pub use call::Call;
-pub use table::TOOLS;
+pub use table::PROGRAMS;
 
 use crate::command_line::VERSION;
 use crate::exit::{Outcome, Style, USAGE, WithCode};
 use crate::out::stdout;
+use call::Call;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use table::Row;
-
-/// A program of f2fs-tools.
-pub struct Tool {
-    /// The name in Debian's package.
-    pub name: &'static str,
-    /// Android's name of it.
-    pub of_android: Option<&'static str>,
-    pub options: &'static [Row],
-    /// Exit codes of a wrong command line, and of a failure without a code of its own.
-    pub usage: u8,
-    failed: u8,
-    run: fn(&Call) -> Outcome,
-}
-
-impl Tool {
-    /// All its names.
-    pub fn names(&self) -> impl Iterator<Item = &'static str> {
-        [self.name].into_iter().chain(self.of_android)
-    }
-}
+use table::Program;
+use tool::Tool;
 
 /// The program that a call names.
-pub fn of(args: &[OsString]) -> Option<&'static Tool> {
+pub fn of(args: &[OsString]) -> Option<&'static Program> {
     let name = Path::new(args.first()?).file_name()?;
-    TOOLS.iter().find(|tool| tool.names().any(|n| name == n))
+    PROGRAMS.iter().find(|program| program.tool.names().any(|n| name == n))
 }
 
 /// Runs it.
-pub fn run(tool: &'static Tool, args: &[OsString]) -> ExitCode {
+pub fn run(program: &'static Program, args: &[OsString]) -> ExitCode {
+    let tool = &program.tool;
     let outcome = match Call::parse(tool, args.get(1..).unwrap_or_default()) {
         Err(e) => Err(WithCode(tool.usage, e).into()),
         Ok(call) if call.has('V') => version(tool),
-        Ok(call) => (tool.run)(&call),
+        Ok(call) => (program.run)(&call),
     };
     Style::Text.report(outcome.map_err(|e| match e.downcast_ref::<WithCode>() {
         Some(WithCode(USAGE, _)) => WithCode(tool.usage, e).into(),

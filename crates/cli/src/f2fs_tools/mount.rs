@@ -1,7 +1,7 @@
 //! mount.f2fs, the helper that mount(8) calls for the type f2fs. What the kernel has stays with the kernel.
 use super::become_program;
 use super::call::Call;
-use super::table::{Effect, Name, Row};
+use super::tool::{Effect, Name, Row};
 use crate::commands::mount::helper;
 use crate::exit::Outcome;
 use segno_device::Mount;

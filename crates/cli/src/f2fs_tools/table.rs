@@ -1,75 +1,14 @@
-//! The options of the programs, in all versions of f2fs-tools from 1.15 on.
-use super::{Tool, dump, fsck, mkfs, mount, sload};
-use crate::commands::label;
-use crate::exit;
+//! The programs, and their options in all versions of f2fs-tools from 1.15 on.
+use super::call::Call;
+use super::tool::Effect::{Each, Level, Nothing, Only, Own, Refused, Same};
+use super::tool::{Row, Tool, flag, long, with};
+use super::{dump, fsck, label, mkfs, mount, sload};
+use crate::exit::{self, Outcome};
 
-/// An option, with or without a value.
-pub struct Row {
-    pub option: Name,
-    pub value: bool,
-    pub effect: Effect,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Name {
-    Letter(char),
-    Long(&'static str),
-}
-
-/// What an option does here.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Effect {
-    /// Segno's command has the same one, of which the last counts.
-    Same,
-    /// Segno's command has the same one, of which all count.
-    Each,
-    /// The program's module looks at it.
-    Own,
-    /// As `Own`, with a digit as optional value that changes nothing.
-    Level,
-    /// It changes nothing.
-    Nothing,
-    /// It changes nothing with these values; why there are no others.
-    Only(&'static [&'static str], &'static str),
-    /// It is refused: the reason, and what to do instead.
-    Refused(&'static str),
-}
-
-use Effect::{Each, Level, Nothing, Only, Own, Refused, Same};
-
-impl Row {
-    pub fn letter(&self) -> Option<char> {
-        match self.option {
-            Name::Letter(letter) => Some(letter),
-            Name::Long(_) => None,
-        }
-    }
-
-    pub fn long(&self) -> Option<&'static str> {
-        match self.option {
-            Name::Letter(_) => None,
-            Name::Long(name) => Some(name),
-        }
-    }
-
-    pub fn shown(&self) -> String {
-        match self.option {
-            Name::Letter(letter) => format!("-{letter}"),
-            Name::Long(name) => format!("--{name}"),
-        }
-    }
-}
-
-const fn flag(letter: char, effect: Effect) -> Row {
-    Row { option: Name::Letter(letter), value: false, effect }
-}
-
-const fn with(letter: char, effect: Effect) -> Row {
-    Row { option: Name::Letter(letter), value: true, effect }
-}
-
-const fn long(name: &'static str, value: bool, effect: Effect) -> Row {
-    Row { option: Name::Long(name), value, effect }
+/// A program, and what runs for it.
+pub struct Program {
+    pub tool: Tool,
+    pub run: fn(&Call) -> Outcome,
 }
 
 /// Exit code of a failure of all but fsck.f2fs: main returns -1.
@@ -77,55 +16,61 @@ const FAILED: u8 = 255;
 /// Of a wrong command line of all but fsck.f2fs.
 const USAGE: u8 = 1;
 
-pub const TOOLS: &[Tool] = &[
-    Tool {
-        name: "mkfs.f2fs",
-        of_android: Some("make_f2fs"),
-        options: MKFS,
-        usage: USAGE,
-        failed: FAILED,
+pub const PROGRAMS: &[Program] = &[
+    Program {
+        tool: Tool {
+            name: "mkfs.f2fs",
+            of_android: Some("make_f2fs"),
+            options: MKFS,
+            usage: USAGE,
+            failed: FAILED,
+        },
         run: mkfs::run,
     },
     // A wrong command line of the original exits with 1, which to fsck(8) says that errors were corrected.
-    Tool {
-        name: "fsck.f2fs",
-        of_android: Some("fsck_f2fs"),
-        options: FSCK,
-        usage: exit::fsck::USAGE,
-        failed: exit::fsck::OPERATIONAL,
+    Program {
+        tool: Tool {
+            name: "fsck.f2fs",
+            of_android: Some("fsck_f2fs"),
+            options: FSCK,
+            usage: exit::fsck::USAGE,
+            failed: exit::fsck::OPERATIONAL,
+        },
         run: fsck::run,
     },
-    Tool {
-        name: "sload.f2fs",
-        of_android: Some("sload_f2fs"),
-        options: SLOAD,
-        usage: USAGE,
-        failed: FAILED,
+    Program {
+        tool: Tool {
+            name: "sload.f2fs",
+            of_android: Some("sload_f2fs"),
+            options: SLOAD,
+            usage: USAGE,
+            failed: FAILED,
+        },
         run: sload::run,
     },
-    Tool {
-        name: "dump.f2fs",
-        of_android: Some("dump_f2fs"),
-        options: DUMP,
-        usage: USAGE,
-        failed: FAILED,
+    Program {
+        tool: Tool {
+            name: "dump.f2fs",
+            of_android: Some("dump_f2fs"),
+            options: DUMP,
+            usage: USAGE,
+            failed: FAILED,
+        },
         run: dump::run,
     },
-    Tool {
-        name: "f2fslabel",
-        of_android: None,
-        options: LABEL,
-        usage: USAGE,
-        failed: FAILED,
-        run: label::as_tool,
+    Program {
+        tool: Tool { name: "f2fslabel", of_android: None, options: LABEL, usage: USAGE, failed: FAILED },
+        run: label::run,
     },
     // The options of a helper of mount(8) are its own.
-    Tool {
-        name: "mount.f2fs",
-        of_android: None,
-        options: mount::OPTIONS,
-        usage: USAGE,
-        failed: exit::FAILED,
+    Program {
+        tool: Tool {
+            name: "mount.f2fs",
+            of_android: None,
+            options: mount::OPTIONS,
+            usage: USAGE,
+            failed: exit::FAILED,
+        },
         run: mount::run,
     },
 ];

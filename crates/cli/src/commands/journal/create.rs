@@ -2,9 +2,10 @@
 use super::CreateArgs;
 use super::found::{Found, make_in};
 use crate::document::Schema;
-use crate::{out, size};
+use crate::out;
 use anyhow::{Context, Result, bail, ensure};
 use segno_format::BLOCK_SIZE;
+use segno_format::size;
 use segno_format::superblock::uuid_text;
 use segno_journal::{Content, Journal};
 use serde_json::json;

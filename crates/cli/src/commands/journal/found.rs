@@ -1,9 +1,10 @@
 //! Finding the journal of an image.
+use crate::image;
 use crate::storage::ImageArgs;
-use crate::{image, size};
 use anyhow::{Context, Result, anyhow};
 use segno::inspect;
 use segno_device::{BlockDevice, OpenOptions};
+use segno_format::size;
 use segno_format::{BLOCK_SIZE, Features};
 use segno_journal::{About, Area, Checkpoint, Content, Error, Journal, Opened, Vacant};
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! Refusals of a size, with the smallest one that would do.
-use crate::size;
 use anyhow::anyhow;
 use segno_format::BLOCK_SIZE;
+use segno_format::size;
 use segno_mkfs::{Layout, MkfsError, MkfsOptions, plan};
 
 /// Sizes are searched up to 16 TiB, the limit of the format.

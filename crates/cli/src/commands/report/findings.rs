@@ -3,9 +3,9 @@ use super::state::State;
 use crate::commands::info::guarded;
 use crate::counters::{self, Reading};
 use crate::segments::{Content, Segments};
-use crate::size;
 use segno_format::Features;
 use segno_format::checkpoint::CpFlags;
+use segno_format::size;
 use serde::Serialize;
 
 /// How much it matters.

@@ -7,8 +7,9 @@ use crate::counters::{self, Reading};
 use crate::segments::grid::Grid;
 use crate::segments::shapes;
 use crate::segments::svg::{self, escaped as escape};
-use crate::{show, size};
+use crate::show;
 use segno_format::checkpoint::CpFlags;
+use segno_format::size;
 use segno_format::superblock::uuid_text;
 
 /// Squares of the map; more would be too small to be seen.

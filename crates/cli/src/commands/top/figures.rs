@@ -1,7 +1,7 @@
 //! The lines above the table: the figures that matter most, in units that are easily read.
 use crate::counters::{self, Moment, slow};
-use crate::size;
 use segno_format::BLOCK_SIZE;
+use segno_format::size;
 
 /// Name, figures, and what they are.
 pub struct Line {

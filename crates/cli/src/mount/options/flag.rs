@@ -1,5 +1,5 @@
 //! Flags of a mount that the kernel handles.
-use super::table::Described;
+use super::described::Described;
 use rustix::mount::MountFlags;
 
 /// A flag with its opposite; the later one wins.

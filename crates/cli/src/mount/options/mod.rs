@@ -1,6 +1,7 @@
 //! Mount options. [`table`] has a row for each, with those of the engine, and [`foreign`] for each word that is none; everything
 //! else here applies, lists or describes the rows.
 pub mod compress;
+mod described;
 #[cfg(test)]
 mod docs;
 mod flag;
@@ -17,6 +18,7 @@ mod table;
 use crate::storage::PartOption;
 use crate::store;
 use anyhow::{Result, anyhow, bail, ensure};
+use described::Described;
 use flag::Flag;
 use rustix::mount::MountFlags;
 use segno_clean::policy::POLICIES;
@@ -111,7 +113,7 @@ impl Settings {
 
     /// All options with what is in force, as one object: what was given, or else the default.
     pub fn in_force(&self) -> Value {
-        let entry = |option: table::Described| {
+        let entry = |option: Described| {
             let given = self.given.get(option.name);
             let value = match given.map(|word| (word, word.split_once('='))) {
                 None => option.default,
@@ -149,7 +151,7 @@ impl Settings {
         match table::apply(self, engine, name, value) {
             Some(result) => {
                 result.map_err(|why| anyhow!("mount option {word}: {why}"))?;
-                let is_it = |o: &table::Described| o.name == name || o.opposite.as_deref() == Some(name);
+                let is_it = |o: &Described| o.name == name || o.opposite.as_deref() == Some(name);
                 self.given.extend(table::all().find(is_it).map(|o| (o.name, resolved.to_owned())));
                 Ok(())
             }

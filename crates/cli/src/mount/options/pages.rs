@@ -13,7 +13,7 @@ pub fn sections() -> Vec<Section> {
     let mut all: Vec<Section> = GROUPS
         .iter()
         .map(|group| {
-            let entry = |o: super::table::Described| (o.syntax, format!("{} [{}]", o.help, o.default));
+            let entry = |o: super::described::Described| (o.syntax, format!("{} [{}]", o.help, o.default));
             Section { title: group.title, entries: group.options().map(entry).collect() }
         })
         .collect();

@@ -1,12 +1,12 @@
 //! All mount options: those of the engine, which has the table of them, and those of a mount. A row is the whole of an option: the
 //! parser, `segno mount --help`, error messages, remount and docs/mount-options.md come from it.
+use super::described::Described;
 use super::flag::Flag;
 use super::{Settings, from_one, umask, user};
-use crate::completion::assignments;
-use crate::size;
 use rustix::mount::MountFlags;
 use segno_engine::options::row::{Row, pair, switch, value, words};
 use segno_engine::options::{Parsed, table as of_engine};
+use segno_format::size;
 use segno_fuse::{AtDeath, Choice};
 use std::path::{self, PathBuf};
 
@@ -16,27 +16,6 @@ pub struct Group {
     engine: &'static [Row<Parsed>],
     own: &'static [Row<Settings>],
     flags: &'static [Flag],
-}
-
-/// How an option is written and what it does.
-pub struct Described {
-    pub name: &'static str,
-    pub default: &'static str,
-    pub help: &'static str,
-    /// `[no]acl`, `mode=adaptive|lfs`, `cache=SIZE`.
-    pub syntax: String,
-    /// The word that turns it off, if there is one.
-    pub opposite: Option<String>,
-}
-
-impl Described {
-    /// Words of `-o` that name it, for completion.
-    pub fn words(&self) -> Vec<String> {
-        let values = self.syntax.split_once('=').map(|(_, values)| assignments(self.name, values));
-        let is_alone = !self.syntax.starts_with(&format!("{}=", self.name));
-        let alone = is_alone.then(|| self.name.to_owned());
-        alone.into_iter().chain(values.unwrap_or_default()).chain(self.opposite.clone()).collect()
-    }
 }
 
 const NONE: Group = Group { title: "", engine: &[], own: &[], flags: &[] };
