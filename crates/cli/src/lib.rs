@@ -25,6 +25,7 @@ mod new_file;
 mod path;
 mod preserve;
 mod process;
+mod program;
 mod progress;
 mod rescue_image;
 mod salvage;
@@ -34,37 +35,20 @@ mod storage;
 mod store;
 mod tally;
 mod time;
+mod usage;
 mod xattr_value;
 
 pub use command_line::{COMMIT, VERSION};
 pub use document::Schema;
 pub use mount::{mount_device, run_broker_if_called};
+pub use program::command_line;
 
-use clap::{CommandFactory, FromArgMatches, Parser};
-use commands::Command;
+use clap::FromArgMatches;
 use exit::WithCode;
+use program::Cli;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
-
-/// A log-structured file system in user space that keeps its data in the F2FS format.
-///
-/// Every command that reports takes --json; errors are then JSON too. Progress and errors go to standard error.
-/// Names are printed with control characters and bytes that are not UTF-8 as \xNN or \uNNNN, and \ as \\. JSON has them unchanged;
-/// for one that is not UTF-8, path is escaped so, and path_bytes has all bytes in hexadecimal.
-/// Exit code: 0 done, 1 failed, 2 wrong usage; `check` uses the codes of fsck(8).
-#[derive(Parser)]
-#[command(name = "segno", version, max_term_width = 100)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
-/// The command line: for manual pages and completions.
-#[must_use]
-pub fn command_line() -> clap::Command {
-    manual::with_examples(Cli::command())
-}
 
 /// Runs the program with the arguments of this process.
 #[must_use]
@@ -91,18 +75,6 @@ pub fn main() -> ExitCode {
             Some(advice) => style.report(Err(WithCode(usage_code, advice).into())),
             None => style.usage(e, usage_code),
         },
-    }
-}
-
-/// Runs a command line that this program has made of another one. What is wrong in it are values that the user gave.
-fn run_words(words: Vec<OsString>) -> exit::Outcome {
-    let check = commands::check::of_check(&words);
-    let code = if check.is_some() { exit::fsck::USAGE } else { exit::FAILED };
-    let parsed =
-        command_line().try_get_matches_from(check.unwrap_or(words)).and_then(|m| Cli::from_arg_matches(&m));
-    match parsed {
-        Ok(cli) => cli.command.run(),
-        Err(e) => Ok(exit::Style::Text.usage(e, code)),
     }
 }
 

@@ -2,6 +2,7 @@
 use crate::document::Schema;
 use crate::out::stdout;
 use crate::storage::DeviceOption;
+use crate::usage::Usage;
 use crate::{image, show};
 use anyhow::Result;
 use segno::inspect;
@@ -180,29 +181,6 @@ pub fn guarded(sb: &Superblock, cp: &RawCheckpoint) -> Guarded {
         user_blocks: cp.user_block_count.get(),
     }
     .guarded()
-}
-
-/// Bytes of the volume.
-pub struct Usage {
-    pub device: u64,
-    /// Blocks available to users.
-    pub user: u64,
-    pub used: u64,
-}
-
-impl Usage {
-    pub fn of(sb: &Superblock, cp: &RawCheckpoint) -> Self {
-        let bytes = |blocks: u64| blocks.saturating_mul(BLOCK_SIZE as u64);
-        Self {
-            device: bytes(sb.geo.block_count),
-            user: bytes(cp.user_block_count.get()),
-            used: bytes(cp.valid_block_count.get()),
-        }
-    }
-
-    pub fn percent(&self) -> u64 {
-        self.used.saturating_mul(100).checked_div(self.user).unwrap_or(0)
-    }
 }
 
 fn print(out: &mut impl Write, sb: &Superblock, cp: &RawCheckpoint, pack: usize) -> Result<()> {

@@ -21,7 +21,7 @@ pub fn run(call: &Call) -> Outcome {
         summary(Path::new(call.device()?))?;
     }
     for words in calls {
-        crate::run_words(words)?;
+        crate::program::run_words(words)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -22,7 +22,7 @@ pub fn run(call: &Call) -> Outcome {
     if call.has('M') {
         return block_map(Path::new(device));
     }
-    crate::run_words(words(call, device).map_err(wrong)?)
+    crate::program::run_words(words(call, device).map_err(wrong)?)
 }
 
 /// `-M`: path and blocks of each regular file, as Android's tools for updates read them.

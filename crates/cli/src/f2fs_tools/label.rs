@@ -10,7 +10,7 @@ pub fn run(call: &Call) -> Outcome {
         1 | 2 => {
             let words =
                 ["segno", "label", "--"].map(Into::into).into_iter().chain(call.operands.iter().cloned());
-            crate::run_words(words.collect())
+            crate::program::run_words(words.collect())
         }
         _ => Err(usage("more than a device and a label is named").into()),
     }

@@ -11,7 +11,7 @@ const ANDROID: &str = "encrypt,quota,project_quota,extra_attr,verity";
 
 pub fn run(call: &Call) -> Outcome {
     let wrong = |e| WithCode(call.tool.usage, e);
-    crate::run_words(words(call).map_err(wrong)?)
+    crate::program::run_words(words(call).map_err(wrong)?)
 }
 
 fn words(call: &Call) -> anyhow::Result<Vec<OsString>> {

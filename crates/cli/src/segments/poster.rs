@@ -2,7 +2,7 @@
 use super::grid::{Cell, Grid};
 use super::shapes::{Paint, Picture, Shape, Squares, Text, age, cells};
 use super::{Content, Segments};
-use crate::commands::info::Usage;
+use crate::usage::Usage;
 use segno_format::size;
 use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, SegNo, text};
 

@@ -2,12 +2,13 @@
 use super::findings::{Finding, Level};
 use super::state::State;
 use crate::command_line;
-use crate::commands::info::{Usage, guarded};
+use crate::commands::info::guarded;
 use crate::counters::{self, Reading};
 use crate::segments::grid::Grid;
 use crate::segments::shapes;
 use crate::segments::svg::{self, escaped as escape};
 use crate::show;
+use crate::usage::Usage;
 use segno_format::checkpoint::CpFlags;
 use segno_format::size;
 use segno_format::superblock::uuid_text;

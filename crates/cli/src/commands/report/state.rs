@@ -1,8 +1,8 @@
 //! What a report is made of.
-use crate::commands::info::Usage;
 use crate::counters::{self, Moment, Reading};
 use crate::image;
 use crate::segments::Segments;
+use crate::usage::Usage;
 use anyhow::Result;
 use serde::Serialize;
 use std::path::Path;
@@ -41,7 +41,7 @@ impl<'a> State<'a> {
     pub fn rows_of_mount(&self) -> Vec<(&'static str, String)> {
         let Some(readings) = self.readings() else { return Vec::new() };
         let value = |name| counters::value(readings, name);
-        let human = crate::size::human;
+        let human = segno_format::size::human;
         let journal = match value("journal_bytes_size") {
             0 => "none".to_owned(),
             size => format!("{} of {} in use", human(value("journal_bytes_used")), human(size)),
