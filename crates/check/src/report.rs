@@ -209,7 +209,8 @@ impl fmt::Display for Problem {
         if let Some(ino) = self.ino.filter(|&i| self.unit != Unit::Nid || self.at != u64::from(i)) {
             write!(f, ", inode {ino}")?;
         }
-        write!(f, ": {} (found {}, expected {})", self.why, self.found, self.expected)
+        write!(f, ": {}", self.why)?;
+        self.values(f)
     }
 }
 
@@ -221,6 +222,14 @@ impl Problem {
         }
         let (cluster, at, why) = (file.cluster, self.at, self.why);
         write!(f, ": cluster {cluster} (block {at:#x}) has a wrong {why}")?;
+        self.values(f)
+    }
+
+    /// What was found and expected, of a rule that compares values.
+    fn values(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.found == self.expected {
+            return Ok(());
+        }
         write!(f, " (found {}, expected {})", self.found, self.expected)
     }
 }

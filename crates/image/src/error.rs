@@ -34,8 +34,8 @@ pub enum Error {
     Line { path: PathBuf, line: usize, why: String },
     #[error("{archive}, entry {number} at byte {at}: {why}", archive = shown(archive))]
     Archive { archive: PathBuf, number: u64, at: u64, why: String },
-    #[error("{what} of {count} paths is missing in {file}: {list}", list = list.join(", "))]
-    Missing { what: &'static str, count: usize, file: String, list: Vec<String> },
+    #[error("{what} of {count} paths is missing in {file}: {list}{hint}", list = list.join(", "))]
+    Missing { what: &'static str, count: usize, file: String, list: Vec<String>, hint: &'static str },
     #[error("{0}")]
     Options(String),
     #[error("cannot format the image: {0}")]

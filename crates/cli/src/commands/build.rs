@@ -78,6 +78,9 @@ pub struct Args {
     /// Report as JSON
     #[arg(long)]
     json: bool,
+    /// Print nothing but errors
+    #[arg(short, long, conflicts_with = "json")]
+    quiet: bool,
     /// Directory, tar archive (plain or gzip; - is standard input), or image
     source: PathBuf,
     /// Image file
@@ -133,7 +136,7 @@ pub fn run(args: &Args) -> Result<()> {
     let options = options(args, &source)?;
     let job = Job { source: &source, image: &args.image, force: args.force, options: &options };
     let report = make(&job, &args.confine)?;
-    print(&args.image, &report, args.json)
+    if args.quiet { Ok(()) } else { print(&args.image, &report, args.json) }
 }
 
 /// An image to make.

@@ -41,6 +41,16 @@ fn check_takes_a() {
     assert!(output(&["check", "-a", &scratch.image()]).ends_with("clean\n"));
 }
 
+#[test]
+fn a_forced_format_can_be_forced_twice_and_a_build_be_quiet() {
+    let scratch = Scratch::new();
+    output(&["mkfs", "-q", "-f", "-f", &scratch.image()]);
+    let (tree, image) = (scratch.path("tree"), scratch.path("built"));
+    std::fs::create_dir(&tree).unwrap();
+    assert_eq!(output(&["build", "-q", tree.to_str().unwrap(), image.to_str().unwrap()]), "");
+    assert!(output(&["check", image.to_str().unwrap()]).ends_with("clean\n"));
+}
+
 /// `-- -g` would make a file of that name.
 #[test]
 fn no_option_is_proposed_as_a_file() {

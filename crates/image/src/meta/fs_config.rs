@@ -83,7 +83,11 @@ fn parse(line: &Line<'_>) -> Result<(Vec<u8>, Config)> {
     let mut fields = rest.split_ascii_whitespace();
     let mut number = |what: &str, radix: u32| {
         let text = fields.next().ok_or_else(|| line.error(format!("the {what} is missing")))?;
-        u32::from_str_radix(text, radix).map_err(|e| line.error(format!("{what} {text:?}: {e}")))
+        u32::from_str_radix(text, radix).map_err(|e| {
+            // The words of a path with blanks come first.
+            let hint = if what == "user" { "; a blank in a path is written \\040" } else { "" };
+            line.error(format!("{what} {text:?}: {e}{hint}"))
+        })
     };
     let (uid, gid, mode) = (number("user", 10)?, number("group", 10)?, number("mode", 8)?);
     let mut capabilities = 0;
@@ -152,6 +156,7 @@ mod tests {
         for (text, why) in [
             ("x 0 0", "the mode is missing"),
             ("x a 0 755", "user \"a\""),
+            ("a b 0 0 755", "; a blank in a path is written \\040"),
             ("x 0 0 789", "mode \"789\""),
             ("x 0 0 755 capabilities=many", "capabilities \"many\""),
             ("x 5000000000 0 755", "user \"5000000000\""),

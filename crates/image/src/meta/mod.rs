@@ -90,5 +90,12 @@ fn missing(what: &'static str, tree: &Tree, paths: &[Index], files: &[PathBuf]) 
     }
     let list = paths.iter().take(SHOWN).map(|&i| format!("/{}", escaped_path(&tree.path(i)))).collect();
     let files: Vec<String> = files.iter().map(|f| f.display().to_string()).collect();
-    Err(Error::Missing { what, count: paths.len(), file: files.join(", "), list })
+    // The root may be listed by its own rules.
+    let none_is_listed = tree.inodes.len() > 2 && paths.len() + 1 >= tree.inodes.len();
+    let hint = if none_is_listed {
+        ". No path is listed: those of the file begin with another prefix, which -t names"
+    } else {
+        ""
+    };
+    Err(Error::Missing { what, count: paths.len(), file: files.join(", "), list, hint })
 }

@@ -35,6 +35,23 @@ fn lines_that_do_not_parse_name_file_and_line() {
     assert!(said.starts_with("the context of 1 paths is missing in ") && said.ends_with(": /"), "{said}");
 }
 
+/// As of a tree that was extracted with another mount point, or with none.
+#[test]
+fn lists_with_another_prefix_say_so() {
+    let yard = Yard::new();
+    let tree = yard.dir("tree");
+    ["a", "b", "c"].iter().for_each(|name| std::fs::write(tree.join(name), "").unwrap());
+    std::fs::write(yard.path("config"), "/ 0 0 755\n").unwrap();
+    std::fs::write(yard.path("contexts"), "/vendor(/.*)? label\n").unwrap();
+    let config = Metadata { fs_config: vec![yard.path("config")], ..Metadata::default() };
+    let contexts = Metadata { file_contexts: vec![yard.path("contexts")], ..Metadata::default() };
+    for metadata in [config, contexts] {
+        let options = BuildOptions { metadata, ..with(Features::empty()) };
+        let said = yard.try_build(&yard.of_dir("tree"), "image", &options).unwrap_err().to_string();
+        assert!(said.ends_with("begin with another prefix, which -t names"), "{said}");
+    }
+}
+
 /// Each would give a volume that its own reader refuses, or would take memory without bound.
 #[test]
 fn names_that_no_file_can_have_and_endless_tables_are_refused() {

@@ -34,16 +34,19 @@ pub fn print(out: &mut impl Write, judged: &Judged) -> Result<()> {
         )?;
     }
     if report.complete {
-        let left = if s.clean_unmount { "after a clean unmount" } else { "not after a clean unmount" };
+        // What was checked is the volume as the replay leaves it: with a clean checkpoint.
+        let left = match (judged.replayed, s.clean_unmount) {
+            (true, _) => "not after a clean unmount: what a crash left is included, and the next mount replays it",
+            (false, true) => "after a clean unmount",
+            (false, false) => "not after a clean unmount",
+        };
         writeln!(out, "checkpoint {:#x} in pack {}, {left}", s.checkpoint_ver, s.pack)?;
     }
     if let Some(why) = judged.lost_checkpoint() {
         writeln!(out, "error: the newest checkpoint of the volume is lost: {why}")?;
     } else if let Some(e) = judged.replay_error() {
         writeln!(out, "error: what a crash left cannot be replayed: {e}")?;
-    } else if judged.replayed {
-        writeln!(out, "with what a crash left to replay, which the next mount does")?;
-    } else if s.roll_forward.fsynced > 0 {
+    } else if !judged.replayed && s.roll_forward.fsynced > 0 {
         writeln!(out, "{} fsynced nodes wait for the next mount to recover them", s.roll_forward.fsynced)?;
     }
     match (report.complete, report.errors) {

@@ -32,7 +32,7 @@ const RECORDED_PATH_MAX: usize = 63;
 #[derive(clap::Args)]
 pub struct Args {
     /// Overwrite existing contents
-    #[arg(short, long)]
+    #[arg(short, long, overrides_with = "force")]
     force: bool,
     /// Make a sparse image file of this size, for example 4G
     #[arg(long, value_parser = size::parse)]
