@@ -33,6 +33,7 @@ mod segments;
 mod show;
 mod storage;
 mod store;
+mod tag;
 mod tally;
 mod time;
 mod usage;

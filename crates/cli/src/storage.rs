@@ -1,7 +1,7 @@
 //! The storage of a volume: options of all commands for what the path of its image does not name, and volumes without a mount.
 use crate::external_journal::JournalOption;
 use crate::path::reason;
-use crate::{image, store};
+use crate::{image, store, tag};
 use anyhow::{Context, ensure};
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Command, FromArgMatches};
@@ -41,6 +41,7 @@ impl PartOption {
             "{}: --offset and --partition are for images and devices",
             image.display()
         );
+        let image = &tag::resolve(image)?;
         let given = Location::of(image);
         let named = match (self.offset, &self.partition) {
             (Some(offset), _) => Location::bytes(given.file(), offset, self.length),

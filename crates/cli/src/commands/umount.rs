@@ -3,7 +3,7 @@ use crate::document::Schema;
 use crate::mount::server_process::ServerProcess;
 use crate::mount::table;
 use crate::out::stdout;
-use crate::{image, process, show, store};
+use crate::{image, process, show, store, tag};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
@@ -104,6 +104,7 @@ fn find(dir: &Path) -> Result<Mount> {
 
 /// The only mount of ours whose volume has bytes of this image.
 fn of_image(image: &Path) -> Result<Mount> {
+    let image = &*tag::resolve(image)?;
     let is_of = |m: &Mount| {
         m.is_ours() && (m.source == image || (!store::is_url(&m.source) && share_storage(&m.source, image)))
     };

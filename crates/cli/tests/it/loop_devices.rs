@@ -71,3 +71,31 @@ fn rescue_to_a_full_file_system() {
     }
     assert!(before == read(&image).unwrap());
 }
+
+/// Tags in place of a device, for commands, mounts and unmounts.
+#[test]
+fn a_volume_is_named_by_its_label_or_id() {
+    let (one, two) = (Scratch::new(), Scratch::new());
+    let uuid = "5e60a1ab-e100-4000-8000-000000000001";
+    for scratch in [&one, &two] {
+        output(&["mkfs", "-q", "-f", "-U", uuid, "-l", "a tag", &scratch.image()]);
+    }
+    let Some(device) = Loop::of(&one.image()) else { return };
+    for tag in [format!("UUID={}", uuid.to_uppercase()), "LABEL=a tag".into()] {
+        assert!(output(&["info", &tag]).contains(uuid), "{tag}");
+        assert!(output(&["check", &tag]).ends_with("clean\n"));
+        let dir = one.path("mnt");
+        let _exists = create_dir(&dir);
+        if super::can_mount() {
+            output(&["mount", &tag, dir.to_str().unwrap()]);
+            assert!(output(&["mounts"]).contains(&format!("{} on", device.0)));
+            output(&["umount", &tag]);
+        }
+    }
+    let Some(second) = Loop::of(&two.image()) else { return };
+    let (code, said) = refusal(&["info", "LABEL=a tag"]);
+    assert!(code == 1 && said.contains("both have LABEL=a tag: name the device"), "{said}");
+    assert!(said.contains(&device.0) && said.contains(&second.0), "{said}");
+    let (code, said) = refusal(&["ls", "PARTUUID=0123"]);
+    assert!(code == 1 && said.contains("no block device has PARTUUID=0123"), "{said}");
+}
