@@ -1,28 +1,28 @@
+# make        programs, C library, manual pages and completions
 # make demo   shows on a real mount what segno does
 # make test   dependencies, format, lints, all tests, examples, and a smoke test on a real mount
 # make models every schedule of the engine's small parts (loom), and many of whole operations (shuttle)
 # make fmt    formats everything
 # make setup  installs the programs that both call
-# make install [DESTDIR=] [PREFIX=/usr/local] [SBINDIR=/usr/sbin]: programs, links, manual pages, completions, C library
+# make install [DESTDIR=] [PREFIX=/usr/local] [SBINDIR=/usr/sbin]: copies what `make` has built, and needs no cargo
+# make uninstall removes what was installed without DESTDIR
 # make deb    Debian packages segnofs, segno-lab, libsegno0 and libsegno-dev, in target/debian
 # make static one file that needs no library: target/static/segno with musl, else segno-lite, without object stores
 # make wheel  the Python package segnofs, in target/wheels
 
-.PHONY: all deb demo fmt install library manual models setup static test wheel
+.PHONY: all deb demo fmt install manual models programs setup static test uninstall wheel
 
 # Modules that a macro declares, which cargo fmt does not find.
 COMMANDS := $(wildcard crates/cli/src/commands/*.rs crates/cli/src/commands/*/mod.rs)
 
-# Two builds: in one, the program would link an engine with the laboratory's access.
-all:
-	cargo build --release -p segno-cli
+all: programs manual
+
+# Two builds: in one, the program would link an engine with the laboratory's access. The C library is of the first.
+programs:
+	cargo build --release -p segno-cli -p segno-capi
 	cargo build --release -p segno-lab
 
-# The C library.
-library:
-	cargo build --release -p segno-capi
-
-demo: setup all
+demo: setup programs
 	scripts/demo
 
 # The dev profile is optimised enough for the tests, checks arithmetic and lock ranks, and builds faster than release.
@@ -57,12 +57,15 @@ setup:
 
 # Pages and completions come from the command line's definition.
 manual:
-	SOURCE_DATE_EPOCH="$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)}" cargo run -q -p segno-lab --example manual -- "$${CARGO_TARGET_DIR:-target}/manual"
+	SOURCE_DATE_EPOCH="$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)}" cargo run --release -q -p segno-lab --example manual -- "$${CARGO_TARGET_DIR:-target}/manual"
 
-install: all library manual
+install:
 	DESTDIR="$(DESTDIR)" PREFIX="$(or $(PREFIX),/usr/local)" SBINDIR="$(or $(SBINDIR),/usr/sbin)" scripts/install
 
-deb: all library manual
+uninstall:
+	PREFIX="$(or $(PREFIX),/usr/local)" scripts/install remove
+
+deb: all
 	scripts/deb
 
 static:
