@@ -34,10 +34,14 @@ impl PartOption {
         }
     }
 
+    fn is_given(&self) -> bool {
+        self.offset.is_some() || self.partition.is_some()
+    }
+
     /// The location that the options and the path of an image name together.
     pub fn of(&self, image: &Path) -> anyhow::Result<PathBuf> {
         ensure!(
-            !store::is_url(image) || (self.offset.is_none() && self.partition.is_none()),
+            !store::is_url(image) || !self.is_given(),
             "{}: --offset and --partition are for images and devices",
             image.display()
         );
@@ -121,8 +125,12 @@ impl FromArgMatches for ImageArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let GivenImage { mut storage, image } = GivenImage::from_arg_matches(matches)?;
         let part = std::mem::take(&mut storage.devices.part);
-        let image =
-            part.of(&image).map_err(|e| clap::Error::raw(ErrorKind::ArgumentConflict, format!("{e}\n")))?;
+        // Without a part there is nothing to contradict; the device is looked for when it is opened.
+        let image = if part.is_given() {
+            part.of(&image).map_err(|e| clap::Error::raw(ErrorKind::ArgumentConflict, format!("{e}\n")))?
+        } else {
+            image
+        };
         Ok(Self { storage, image })
     }
 

@@ -34,18 +34,19 @@ pub fn resolve(path: &Path) -> Result<PathBuf> {
     let Some((&(name, tag, links), value)) = found.filter(|_| path.symlink_metadata().is_err()) else {
         return Ok(path.to_owned());
     };
-    let value = OsStr::from_bytes(value).to_str().with_context(|| format!("{} is not UTF-8", path.display()))?;
+    let value =
+        OsStr::from_bytes(value).to_str().with_context(|| format!("{} is not UTF-8", path.display()))?;
     let mut devices: BTreeSet<PathBuf> = link(links, value).into_iter().collect();
     devices.extend(devices_with(tag, value)?);
     let mut devices = devices.into_iter();
     match (devices.next(), devices.next()) {
         (Some(only), None) => Ok(only),
-        (Some(one), Some(other)) => bail!(
-            "{} and {} both have {name}{value}: name the device",
-            one.display(),
-            other.display()
+        (Some(one), Some(other)) => {
+            bail!("{} and {} both have {name}{value}: name the device", one.display(), other.display())
+        }
+        _ => bail!(
+            "no block device has {name}{value}; `lsblk -o NAME,LABEL,UUID,PARTLABEL,PARTUUID` lists those that there are"
         ),
-        _ => bail!("no block device has {name}{value}; `lsblk -o NAME,LABEL,UUID,PARTLABEL,PARTUUID` lists those that there are"),
     }
 }
 

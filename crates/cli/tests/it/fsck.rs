@@ -80,7 +80,10 @@ fn what_a_crash_left_is_judged_and_written_only_on_request() {
     let before = read(&image).unwrap();
     for options in ["-n", "-f", "--json"] {
         let said = output(&["check", options, &image]);
-        assert!(options != "-n" || said.contains("1 files") && said.contains("what a crash left is included"), "{said}");
+        assert!(
+            options != "-n" || said.contains("1 files") && said.contains("what a crash left is included"),
+            "{said}"
+        );
     }
     assert!(before == read(&image).unwrap(), "a check has written");
     assert!(output(&["check", "-a", &image]).ends_with("what a crash left was replayed\n"));

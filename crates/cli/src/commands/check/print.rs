@@ -36,7 +36,9 @@ pub fn print(out: &mut impl Write, judged: &Judged) -> Result<()> {
     if report.complete {
         // What was checked is the volume as the replay leaves it: with a clean checkpoint.
         let left = match (judged.replayed, s.clean_unmount) {
-            (true, _) => "not after a clean unmount: what a crash left is included, and the next mount replays it",
+            (true, _) => {
+                "not after a clean unmount: what a crash left is included, and the next mount replays it"
+            }
             (false, true) => "after a clean unmount",
             (false, false) => "not after a clean unmount",
         };
