@@ -30,6 +30,8 @@ pub struct Files<'a> {
     pub volume: &'a Volume,
     /// The directory that paths without a slash at the beginning start at, without symbolic links; empty for the root.
     pub dir: PathBuf,
+    /// The files that the volume is on, by device and inode number.
+    pub images: Vec<(u64, u64)>,
     /// Set by a signal that ends the command.
     pub stopped: Arc<AtomicBool>,
 }
@@ -135,7 +137,12 @@ impl<A: clap::Args + FileCommand> OnImage<A> {
             None => open()?,
         };
         let volume = storage.volume()?;
-        let files = Files { volume: &volume, dir: PathBuf::new(), stopped: Arc::default() };
+        let files = Files {
+            volume: &volume,
+            dir: PathBuf::new(),
+            images: self.of.identities(),
+            stopped: Arc::default(),
+        };
         let done = self.command.run(&files);
         if !changes {
             return done;

@@ -1,8 +1,7 @@
 //! A file that gets its name when it is complete, with messages.
 use crate::image;
 use anyhow::{Context, Result, bail, ensure};
-use segno_device::{FileDevice, Hold, OpenOptions, Use, hold};
-
+use segno_device::{FileDevice, Hold, OpenOptions, Use, hold, share_storage};
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -65,6 +64,12 @@ impl NewFile {
             done => done.with_context(|| format!("cannot write {}", path.display())),
         }
     }
+}
+
+/// A file that is read is not replaced.
+pub fn refuse_source(source: &Path, target: &Path) -> Result<()> {
+    ensure!(!share_storage(source, target), "{} is the source, and would be overwritten", target.display());
+    Ok(())
 }
 
 fn exists<T>(path: &Path) -> Result<T> {

@@ -4,6 +4,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use segno::{Exclude, Volume};
 use std::collections::HashSet;
 use std::error::Error;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// The options for what is left out of a copied tree.
@@ -47,10 +48,23 @@ pub fn on_volume<T>(path: &Path, result: segno::Result<T>) -> Result<T> {
     reason(result).with_context(|| format!("{} on the volume", show::path(path)))
 }
 
-/// Paths of new files: inside the destination if it is a directory, which it has to be for several.
+/// Whether a path by its end, `/` or `.`, can only be that of a directory.
+pub fn names_a_directory(path: &Path) -> bool {
+    let bytes = path.as_os_str().as_bytes();
+    bytes.ends_with(b"/") || ends_with_dot(path)
+}
+
+/// Whether the last name is `.`, which [`Path::components`] leaves out.
+pub fn ends_with_dot(path: &Path) -> bool {
+    path.as_os_str().as_bytes().rsplit(|&byte| byte == b'/').next() == Some(b".")
+}
+
+/// Paths of new files: inside the destination if it is a directory, which it has to be for several. `is_dir` says whether the first
+/// one is a directory, as only one may have a new path with a slash at the end.
 pub fn places<'a>(
     volume: &Volume,
     path: &Path,
+    is_dir: bool,
     names: impl ExactSizeIterator<Item = &'a Path>,
 ) -> Result<Vec<PathBuf>> {
     ensure!(
@@ -58,7 +72,7 @@ pub fn places<'a>(
         "{} on the volume is not a directory: several files need one",
         show::path(path)
     );
-    names.map(|name| place_for(volume, path, name)).collect()
+    names.map(|name| place_for(volume, path, is_dir, name)).collect()
 }
 
 /// Refuses several sources of one name: a later one would replace an earlier one.
@@ -76,13 +90,15 @@ pub fn refuse_equal(names: impl Iterator<Item = impl AsRef<Path>>) -> Result<()>
 }
 
 /// The path of a new file: the destination, or inside it under the name of the source if it is a directory.
-fn place_for(volume: &Volume, path: &Path, source: &Path) -> Result<PathBuf> {
+fn place_for(volume: &Volume, path: &Path, is_dir: bool, source: &Path) -> Result<PathBuf> {
     if volume.metadata(path).is_ok_and(|found| found.is_dir()) {
         return Ok(path.join(source));
     }
     let dir = path.parent().unwrap_or(Path::new(""));
     let parent = on_volume(dir, volume.metadata(dir))?;
     ensure!(parent.is_dir(), "{} on the volume is not a directory", show::path(dir));
+    let fits = if is_dir { !ends_with_dot(path) } else { !names_a_directory(path) };
+    ensure!(fits, "{} on the volume is not a directory", show::path(path));
     // Without a slash at the end.
     Ok(path.components().collect())
 }

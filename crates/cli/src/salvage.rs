@@ -2,13 +2,12 @@
 use crate::document::Schema;
 use crate::exit::Outcome;
 use crate::image;
+use crate::new_file::refuse_source;
 use crate::out::stdout;
 use crate::progress::Progress;
 use anyhow::{Context, Result, bail};
 use parking_lot::Mutex;
-use segno_device::{
-    BlockDevice, Contents, DeviceError, Location, open_volume, open_without_superblock, share_storage,
-};
+use segno_device::{BlockDevice, Contents, DeviceError, Location, open_volume, open_without_superblock};
 use segno_format::size;
 use segno_host::write_file;
 use segno_rescue::output::Item;
@@ -50,9 +49,7 @@ pub fn open(paths: &[PathBuf]) -> Result<Arc<dyn BlockDevice>> {
 pub fn refuse_inside(source: &Path, target: &Path) -> Result<()> {
     let source_meta = std::fs::metadata(Location::of(source).file())
         .with_context(|| format!("cannot open {}", source.display()))?;
-    if share_storage(source, target) {
-        bail!("{} is the source, and would be overwritten", target.display());
-    }
+    refuse_source(source, target)?;
     let above = target
         .ancestors()
         .find_map(|p| std::fs::metadata(if p.as_os_str().is_empty() { Path::new(".") } else { p }).ok());

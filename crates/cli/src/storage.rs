@@ -8,6 +8,7 @@ use clap::{ArgMatches, Command, FromArgMatches};
 use segno::{Device, MountOptions, Volume};
 use segno_device::{Location, OpenOptions};
 use segno_format::size;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Which part of an image the volume is in. A name after # says the same: IMAGE#2, IMAGE#NAME.
@@ -160,6 +161,13 @@ impl ImageArgs {
     /// All devices of the volume.
     pub fn devices(&self) -> Vec<PathBuf> {
         [std::slice::from_ref(&self.image), &self.storage.devices.further].concat()
+    }
+
+    /// Device and inode numbers of the files that the volume is on, with its external journal.
+    pub fn identities(&self) -> Vec<(u64, u64)> {
+        let all = self.devices().into_iter().chain(self.storage.journal.journal.clone());
+        let found = all.filter_map(|path| Location::of(&path).file().metadata().ok());
+        found.map(|found| (found.dev(), found.ino())).collect()
     }
 }
 

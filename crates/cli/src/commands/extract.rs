@@ -3,7 +3,7 @@ use crate::confine::{ConfineOption, Confinement};
 use crate::document::Schema;
 use crate::exit::usage;
 use crate::image::explain_image;
-use crate::new_file::NewFile;
+use crate::new_file::{NewFile, refuse_source};
 use crate::preserve::{self, PreserveOption};
 use crate::progress::Progress;
 use crate::storage::ImageArgs;
@@ -74,6 +74,9 @@ pub fn run(args: &Args) -> Result<()> {
     };
     for list in [&args.fs_config, &args.file_contexts, &args.manifest].into_iter().flatten() {
         ensure!(args.force || !list.exists(), "{} exists already; overwrite it with -f", list.display());
+        for source in args.of.devices() {
+            refuse_source(&source, list)?;
+        }
     }
     let image = OpenImage::open(&args.of.image, &options.devices, options.journal.as_deref());
     let (image, target) = (image.map_err(explain_image)?, Opened::open(args)?);

@@ -206,10 +206,8 @@ impl Copy<'_> {
             }
             return Ok(true);
         }
-        if self.force
-            && self.host.stat(&place).is_ok_and(|found| Kind::from_raw_mode(found.st_mode) != Kind::Directory)
-        {
-            self.host.remove(&place)?;
+        if self.force {
+            self.make_room(&place)?;
         }
         if let Some(first) = self.linked.get(&attr.ino()) {
             self.host.hard_link(first, &place)?;
@@ -235,6 +233,19 @@ impl Copy<'_> {
             self.linked.insert(attr.ino(), place);
         }
         Ok(true)
+    }
+
+    /// Removes what a file replaces, unless the volume is on it.
+    fn make_room(&mut self, place: &[Vec<u8>]) -> Result<()> {
+        let found = match self.host.stat(place) {
+            Ok(found) if Kind::from_raw_mode(found.st_mode) != Kind::Directory => found,
+            _ => return Ok(()),
+        };
+        ensure!(
+            !self.files.images.contains(&(found.st_dev, found.st_ino)),
+            "it is the source, and would be overwritten"
+        );
+        Ok(self.host.remove(place)?)
     }
 
     /// Creates a directory, or fills one that is there.

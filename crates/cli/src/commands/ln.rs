@@ -5,6 +5,7 @@ use crate::files::{FileCommand, Files};
 use crate::path::on_volume;
 use crate::show;
 use anyhow::{Result, ensure};
+use segno::Volume;
 use std::path::{Path, PathBuf};
 
 /// Make links in an image
@@ -27,26 +28,30 @@ pub struct Args {
 
 impl FileCommand for Args {
     fn run(&self, files: &Files<'_>) -> Outcome {
-        let mut links = into(files, &self.targets, &self.link)?.into_iter();
+        let mut links = into(files, &self.targets, false, &self.link)?.into_iter();
         let mut targets = self.targets.iter();
         files.each(&self.targets, |path| match (links.next(), targets.next()) {
-            (Some(link), Some(target)) if self.symbolic => self.one(files, target, &link),
-            (Some(link), _) => self.one(files, path, &link),
+            (Some(link), Some(target)) if self.symbolic => self.one(files, path, target, &link),
+            (Some(link), _) => self.one(files, path, path, &link),
             _ => Ok(()),
         })
     }
 }
 
 impl Args {
-    fn one(&self, files: &Files<'_>, target: &Path, link: &Path) -> Result<()> {
+    /// Makes the link to what is at `path` now. The text of a symbolic link is `target`.
+    fn one(&self, files: &Files<'_>, path: &Path, target: &Path, link: &Path) -> Result<()> {
         let volume = files.volume;
-        let target_ino = match self.symbolic {
-            true => None,
-            false => Some(on_volume(target, volume.symlink_metadata(target))?.ino()),
+        let found = match self.symbolic {
+            true => volume.metadata(path).ok(),
+            false => Some(on_volume(path, volume.symlink_metadata(path))?),
         };
         if let Some(old) = volume.symlink_metadata(link).ok().filter(|_| self.force) {
-            let (from, to) = (show::path(target), show::path(link));
-            ensure!(target_ino != Some(old.ino()), "{from} and {to} on the volume are the same file");
+            // The last name of a file does not give way to a link to it.
+            let is_same = found.is_some_and(|found| found.ino() == old.ino());
+            let is_last = !self.symbolic || old.nlink() == 1 || are_one_name(volume, path, link);
+            let (from, to) = (show::path(path), show::path(link));
+            ensure!(!is_same || !is_last, "{from} and {to} on the volume are the same file");
             on_volume(link, volume.remove_file(link))?;
         }
         match self.symbolic {
@@ -54,4 +59,13 @@ impl Args {
             false => on_volume(link, volume.hard_link(target, link)),
         }
     }
+}
+
+/// Whether two paths of a file lead to it by one name of one directory.
+fn are_one_name(volume: &Volume, one: &Path, other: &Path) -> bool {
+    let place = |path: &Path| {
+        let dir = path.parent().and_then(|dir| volume.metadata(dir).ok());
+        dir.zip(path.file_name()).map(|(dir, name)| (dir.ino(), name.to_owned()))
+    };
+    place(one) == place(other)
 }

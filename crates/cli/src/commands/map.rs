@@ -46,7 +46,7 @@ pub fn run(args: &Args) -> Result<()> {
         let found = Segments::of(&args.volume, &args.devices)?;
         let name = args.volume.file_name().unwrap_or(args.volume.as_os_str()).display().to_string();
         let picture = poster::picture(&found, &name, &command_line::made_by());
-        return write_file(path, args.force, &encode(&picture)?);
+        return write_file(path, args.force, &args.devices.of(&args.volume)?, &encode(&picture)?);
     }
     let found = Segments::of(&args.volume, &args.devices)?;
     let mut out = stdout().lock();

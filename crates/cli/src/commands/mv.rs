@@ -27,7 +27,9 @@ pub struct Args {
 
 impl FileCommand for Args {
     fn run(&self, files: &Files<'_>) -> Outcome {
-        let mut new = into(files, &self.paths, &self.dest)?.into_iter();
+        let first = self.paths.first().map(|path| files.volume.symlink_metadata(files.path(path)));
+        let is_dir = first.is_some_and(|found| found.is_ok_and(|found| found.is_dir()));
+        let mut new = into(files, &self.paths, is_dir, &self.dest)?.into_iter();
         files.each(&self.paths, |path| match new.next() {
             Some(new) => self.one(files, path, &new),
             None => Ok(()),
@@ -35,11 +37,11 @@ impl FileCommand for Args {
     }
 }
 
-/// The new paths of files that get other names, in the destination if it is a directory.
-pub fn into(files: &Files<'_>, from: &[PathBuf], dest: &Path) -> Result<Vec<PathBuf>> {
+/// The new paths of files that get other names, in the destination if it is a directory. `is_dir` is that of [`places`].
+pub fn into(files: &Files<'_>, from: &[PathBuf], is_dir: bool, dest: &Path) -> Result<Vec<PathBuf>> {
     let names: Vec<&Path> = from.iter().map(|path| Path::new(path.file_name().unwrap_or_default())).collect();
     refuse_equal(names.iter())?;
-    places(files.volume, &files.path(dest), names.into_iter())
+    places(files.volume, &files.path(dest), is_dir, names.into_iter())
 }
 
 impl Args {

@@ -70,7 +70,8 @@ fn copied(args: &Args, files: &Files<'_>) -> Result<Tally> {
     }
     room_for(files.volume, needed)?;
     let names: Vec<PathBuf> = sources.iter().map(|source| source.name.clone()).collect();
-    let places = places(files.volume, &to, names.iter().map(PathBuf::as_path));
+    let is_dir = sources.first().is_some_and(|first| first.root.kind() == Kind::Directory);
+    let places = places(files.volume, &to, is_dir, names.iter().map(PathBuf::as_path));
     let places = if to != Path::new("/") && to.exists() {
         let shown = show::path(&to);
         let why = || {
@@ -384,7 +385,17 @@ impl Copy<'_> {
                 offset += n as u64;
             }
         }
-        reason(copy.set_len(size))
+        // Files of procfs and sysfs have no size until they are read.
+        while size == 0 {
+            let n = file.read_at(&mut self.buffer, offset)?;
+            if n == 0 {
+                break;
+            }
+            copy.write_all(self.buffer.get(..n).unwrap_or_default())?;
+            self.tally.add_bytes(n as u64);
+            offset += n as u64;
+        }
+        reason(copy.set_len(size.max(offset)))
     }
 
     fn attributes(&mut self, entry: &Entry, to: &Path) -> Result<()> {

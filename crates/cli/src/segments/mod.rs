@@ -7,7 +7,7 @@ pub mod svg;
 
 use crate::image;
 use crate::mount::table;
-use crate::new_file::NewFile;
+use crate::new_file::{NewFile, refuse_source};
 use crate::storage::DeviceOption;
 use anyhow::{Context, Result, anyhow, bail};
 use segno::inspect;
@@ -215,8 +215,11 @@ fn image_of(dir: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Writes a picture or page, durably and under its name only when complete.
-pub fn write_file(path: &Path, force: bool, bytes: &[u8]) -> Result<()> {
+/// Writes a picture or page of these images, durably and under its name only when complete.
+pub fn write_file(path: &Path, force: bool, images: &[PathBuf], bytes: &[u8]) -> Result<()> {
+    for image in images {
+        refuse_source(image, path)?;
+    }
     let new = NewFile::create(path, force, PICTURE_MODE)?;
     new.file().write_all(bytes).with_context(|| format!("cannot write {}", path.display()))?;
     new.finish()

@@ -228,3 +228,15 @@ fn a_put_without_room_changes_nothing() {
     assert_eq!(output(&["ls", &image]), before);
     assert!(output(&["check", &image]).ends_with("clean\n"));
 }
+
+/// procfs says 0 bytes, whatever it has.
+#[test]
+fn a_file_without_a_size_is_copied_to_its_end_or_fails() {
+    let scratch = Scratch::new();
+    let image = scratch.image();
+    output(&["put", &image, "/proc/version", "/kept"]);
+    let version = std::fs::read_to_string("/proc/version").unwrap();
+    assert_eq!(output(&["cat", &image, "/kept"]), version);
+    let (code, said) = refusal(&["put", &image, "/proc/self/mem", "/other"]);
+    assert!(code == 1 && said.contains("copying /proc/self/mem"), "{said}");
+}

@@ -3,22 +3,22 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// An executable copy. A descriptor of this process that is open for writing could be inherited by another test's child: while
-/// one exists, nobody can execute the file.
-fn install(from: &Path, to: &Path) {
-    assert!(Command::new("install").args([from, to]).status().unwrap().success());
+/// A directory on the file system of the program.
+fn directory() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-/// A copy of the program in a directory without `segno-lab`.
-fn copy_to(dir: &Path) {
-    install(Path::new(env!("CARGO_BIN_EXE_segno")), &dir.join("segno"));
+/// The program in a directory without `segno-lab`: a hard link, as /proc/self/exe names it, that takes no room.
+fn link_to(dir: &Path) {
+    fs::hard_link(env!("CARGO_BIN_EXE_segno"), dir.join("segno")).unwrap();
 }
 
-/// A program that prints its arguments and exits with 7.
+/// A program that prints its arguments and exits with 7. `install` writes it: a descriptor of this process that is open for
+/// writing could be inherited by another test's child, and while one exists, nobody can execute the file.
 fn stub(dir: &Path) {
     let script = dir.join("script");
     fs::write(&script, "#!/bin/sh\nprintf '<%s>' \"$@\"\nexit 7\n").unwrap();
-    install(&script, &dir.join("segno-lab"));
+    assert!(Command::new("install").args([&script, &dir.join("segno-lab")]).status().unwrap().success());
 }
 
 fn segno(dir: &Path, search: &Path, args: &[&str]) -> Output {
@@ -27,10 +27,9 @@ fn segno(dir: &Path, search: &Path, args: &[&str]) -> Output {
 
 #[test]
 fn arguments_and_exit_code_pass_unchanged() {
-    let (dir, other, empty) =
-        (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    copy_to(dir.path());
-    copy_to(other.path());
+    let (dir, other, empty) = (directory(), directory(), directory());
+    link_to(dir.path());
+    link_to(other.path());
     stub(dir.path());
     let args = ["bench", "--help", "--", "a b", "-x", "--json"];
     for (program, search) in [(dir.path(), empty.path()), (other.path(), dir.path())] {
@@ -42,8 +41,8 @@ fn arguments_and_exit_code_pass_unchanged() {
 
 #[test]
 fn a_missing_program_is_named_with_the_places_searched() {
-    let (dir, empty) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    copy_to(dir.path());
+    let (dir, empty) = (directory(), directory());
+    link_to(dir.path());
     let out = segno(dir.path(), empty.path(), &["crashtest", "--quick"]);
     assert_eq!(out.status.code(), Some(1));
     let message = String::from_utf8(out.stderr).unwrap();

@@ -210,8 +210,17 @@ fn targets_that_are_the_source() {
     let link = scratch.path("link");
     fs::hard_link(image, &link).unwrap();
     let link = link.to_str().unwrap();
+    let picture = scratch.path("picture.svg");
+    fs::hard_link(image, &picture).unwrap();
     for args in [
-        &["rescue", image, image][..],
+        &["map", "-f", "-o", picture.to_str().unwrap(), image][..],
+        &["report", "-f", "-o", link, image],
+        &["get", "-f", image, "/tree/a/small", link],
+        &["get", "-f", image, "/tree/a/small", image],
+        &["extract", "-f", "--manifest", link, image, out],
+        &["extract", "-f", "--fs-config", link, image, out],
+        &["extract", "-f", "--file-contexts", link, image, out],
+        &["rescue", image, image],
         &["rescue", "--to-image", image, image],
         &["rescue", "--map", link, image, out],
         &["rescue", "--scan", link, image, out],
@@ -221,7 +230,15 @@ fn targets_that_are_the_source() {
         let (code, said) = refusal(args);
         assert!(code == 1 && said.contains("is the source") && said.lines().count() == 1, "{args:?}: {said}");
     }
-    assert!(before == fs::read(image).unwrap() && !Path::new(out).exists());
+    let (_, said) = refusal(&["shell", "--read-only", "-c", &format!("get -f /tree/a/small {link}"), image]);
+    assert!(said.contains("is the source"), "{said}");
+    // One that is in use is refused as such.
+    refusal(&["extract", "-f", "--tar", link, image]);
+    let lists = ::segno::ExtractOptions { manifest: Some(link.into()), ..Default::default() };
+    let library = ::segno::extract(image, out, &lists);
+    assert!(format!("{:?}", library.unwrap_err()).contains("is the source"));
+    assert!(before == fs::read(image).unwrap());
+    assert!(!Path::new(out).exists());
 }
 
 #[test]

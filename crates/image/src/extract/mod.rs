@@ -66,6 +66,9 @@ pub fn extract(
     options: &ExtractOptions,
     progress: &mut dyn FnMut(crate::Progress<'_>),
 ) -> Result<Extracted> {
+    for list in [&options.fs_config, &options.file_contexts, &options.manifest].into_iter().flatten() {
+        image.refuse_target(list)?;
+    }
     let mode = copy_mode([Location::of(&image.path).file()]);
     let mut tree = volume::read(image, &|_| false)?;
     let notes = std::mem::take(&mut tree.notes);

@@ -3,7 +3,7 @@ use crate::content::{Content, OpenVolume, Place};
 use crate::tree::{Index, Inode, Kind, Names, Tree, joined};
 use crate::{Error, Result};
 use parking_lot::Mutex;
-use segno_device::{BlockDevice, FileDevice, OpenOptions, open_volume};
+use segno_device::{BlockDevice, FileDevice, OpenOptions, open_volume, share_storage};
 use segno_engine::options::JournalMode;
 use segno_engine::{Attr, JournalArea, MountOptions, Observer, Visits, Volume};
 use segno_format::Ino;
@@ -12,9 +12,9 @@ use segno_format::inode::InodeFlags;
 use segno_format::text;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{io, iter};
 
 /// Flags that say how a file is stored, not what it is.
 const STORAGE: InodeFlags = InodeFlags::COMPR.union(InodeFlags::INDEX);
@@ -22,6 +22,8 @@ const STORAGE: InodeFlags = InodeFlags::COMPR.union(InodeFlags::INDEX);
 /// The storage of a volume, open for reading.
 pub struct OpenImage {
     pub(crate) path: PathBuf,
+    /// Its other files: further devices and the external journal.
+    others: Vec<PathBuf>,
     device: Arc<dyn BlockDevice>,
     journal: JournalMode,
 }
@@ -32,13 +34,27 @@ impl OpenImage {
         let read_only = OpenOptions { read_only: true, direct: false };
         let paths: Vec<&Path> = iter::once(path).chain(further.iter().map(PathBuf::as_path)).collect();
         let device = open_volume(&paths, read_only)?;
+        let others = further.iter().cloned().chain(journal.map(Path::to_owned)).collect();
         let journal = match journal {
             Some(path) => {
                 JournalMode::External(JournalArea::whole(Arc::new(FileDevice::open(path, read_only)?)))
             }
             None => JournalMode::Off,
         };
-        Ok(Self { path: path.to_owned(), device, journal })
+        Ok(Self { path: path.to_owned(), others, device, journal })
+    }
+
+    /// Refuses a file to write that the volume is on.
+    pub(crate) fn refuse_target(&self, target: &Path) -> Result<()> {
+        let mut files = iter::once(&self.path).chain(&self.others);
+        match files.any(|file| share_storage(file, target)) {
+            true => Err(Error::host(
+                "write",
+                target,
+                io::Error::other("it is the source, and would be overwritten"),
+            )),
+            false => Ok(()),
+        }
     }
 }
 
@@ -50,7 +66,7 @@ impl fmt::Debug for OpenImage {
 
 /// Reads all names and attributes.
 pub(crate) fn read(image: OpenImage, excluded: &dyn Fn(&[u8]) -> bool) -> Result<Tree> {
-    let OpenImage { path, device, journal } = image;
+    let OpenImage { path, device, journal, .. } = image;
     let notices = Arc::new(Mutex::new(Vec::new()));
     let heard = notices.clone();
     let observer = Observer::new(move |n| heard.lock().push(n.to_string()));

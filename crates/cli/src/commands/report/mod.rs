@@ -47,7 +47,10 @@ pub fn run(args: &Args) -> Result<()> {
     let state = State::of(&args.volume, &segments)?;
     let findings = findings::of(&state);
     match &args.output {
-        Some(path) => write_file(path, args.force, page::html(&state, &findings, &now()).as_bytes()),
+        Some(path) => {
+            let page = page::html(&state, &findings, &now());
+            write_file(path, args.force, &args.devices.of(&args.volume)?, page.as_bytes())
+        }
         None => print(args.json, &state, &findings),
     }
 }

@@ -63,7 +63,8 @@ impl<'a> Splitter<'a> {
                     self.with_escapes(start)?;
                 }
                 b'\\' => {
-                    let literal = self.next().context("nothing follows the backslash at the end")?;
+                    let literal = self.next().filter(|&byte| byte != b'\n');
+                    let literal = literal.context("nothing follows the backslash at the end of the line")?;
                     self.word(start).push((literal, true));
                 }
                 other if OTHERS.contains(&other) => no_meaning(other)?,
@@ -340,6 +341,7 @@ mod tests {
             "'a",
             "\"a",
             "a\\",
+            "a \\\n",
             "$'\\z'",
             "$'\\x'",
         ] {
