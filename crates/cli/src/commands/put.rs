@@ -13,6 +13,7 @@ use segno_format::text;
 use segno_host::{Dirs, Entry, Kind};
 use std::collections::HashMap;
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -385,17 +386,24 @@ impl Copy<'_> {
                 offset += n as u64;
             }
         }
-        // Files of procfs and sysfs have no size until they are read.
-        while size == 0 {
+        if size == 0 {
+            offset = self.unsized_contents(&file, &mut copy)?;
+        }
+        reason(copy.set_len(size.max(offset)))
+    }
+
+    /// Copies a file of procfs or sysfs, which has no size until it is read; returns its bytes.
+    fn unsized_contents(&mut self, file: &File, copy: &mut segno::File) -> Result<u64> {
+        let mut offset = 0;
+        loop {
             let n = file.read_at(&mut self.buffer, offset)?;
             if n == 0 {
-                break;
+                return Ok(offset);
             }
             copy.write_all(self.buffer.get(..n).unwrap_or_default())?;
             self.tally.add_bytes(n as u64);
             offset += n as u64;
         }
-        reason(copy.set_len(size.max(offset)))
     }
 
     fn attributes(&mut self, entry: &Entry, to: &Path) -> Result<()> {
