@@ -57,6 +57,7 @@ pub use guest::{Buffers, GuestOptions, GuestServer, MalformedRequest};
 pub use heap::share as share_heap;
 pub use kernel::version as kernel_version;
 pub use loop_device::image_behind;
+pub use mount::detach_dead;
 pub use options::{AtDeath, Choice, FuseOptions};
 pub use ownership::Ownership;
 pub use page_cache::PageCache;

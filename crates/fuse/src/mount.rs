@@ -77,6 +77,14 @@ pub(crate) fn detach(dir: &Path, mount: MountId) -> io::Result<()> {
     done.or_else(|_| helper_detaches(dir))
 }
 
+/// Unmounts what is mounted at `dir`, for a process that found that its server is dead.
+///
+/// # Errors
+/// The mount is no longer there, or is not the user's.
+pub fn detach_dead(dir: &Path) -> io::Result<()> {
+    detach(dir, MountId::at(dir)?)
+}
+
 fn helper_detaches(dir: &Path) -> io::Result<()> {
     let status = Command::new(FUSERMOUNT)
         .args(["-u", "-z", "--"])

@@ -1,17 +1,20 @@
 //! `-o restart=remount`: a process without a volume that starts the server of a mount, and starts it again when it has died.
 //!
 //! The broker of the server that died has detached the dead mount before it ends, and this process waits for both: it is the reaper of its
-//! descendants. So the directory is free when the next server starts, unless somebody else has mounted there.
+//! descendants. If the broker was killed first, this process detaches it. So the directory is free when the next server starts, unless
+//! somebody else has mounted there.
 use super::background::{Readiness, start};
+use super::table;
 use crate::exit::Outcome;
-use crate::out;
+use crate::{image, out};
 use anyhow::{Context, Result, anyhow};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, getpid, kill_process, pidfd_open, set_child_subreaper, wait,
 };
-use segno_device::Mount;
+use segno::inspect;
+use segno_device::{Mount, observe_storage};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 use std::ffi::OsString;
@@ -54,7 +57,8 @@ impl Keeper {
     pub fn run(&self, readiness: Readiness, verbose: bool) -> Outcome {
         set_child_subreaper(Some(getpid())).context("cannot become the reaper of servers")?;
         let signals = Signals::register()?;
-        let below = mounts_at(&self.dir)?;
+        let below = mounts_at(&self.dir)?.len();
+        let uuid = self.uuid();
         let (mut child, is_ready) = start(&mut self.command(false))?;
         if !is_ready {
             let code = child.wait().context("waiting for the server")?.code();
@@ -80,8 +84,15 @@ impl Keeper {
                         "it ended {DEATHS} times within a minute, the last time: {why}"
                     )));
                 }
-                if mounts_at(&self.dir)? != below {
+                self.detach_dead(below)?;
+                if mounts_at(&self.dir)?.len() != below {
                     return Err(self.given_up(&format!("it {why}, and something else is mounted there now")));
+                }
+                if self.uuid() != uuid {
+                    return Err(self.given_up(&format!(
+                        "it {why}, and {} has another volume now",
+                        self.image.display()
+                    )));
                 }
                 let (image, dir) = (self.image.display(), self.dir.display());
                 eprintln!("segno: the server of {image} at {dir} {why}; mounting again");
@@ -91,6 +102,26 @@ impl Keeper {
                 }
             };
         }
+    }
+
+    /// Unmounts the dead mount where its broker was killed before it.
+    fn detach_dead(&self, below: usize) -> Result<()> {
+        let mounts = mounts_at(&self.dir)?;
+        let is_this = |top: &Mount| top.is_ours() && top.source == self.image;
+        if mounts.len() == below + 1
+            && mounts.last().is_some_and(is_this)
+            && table::probe(&self.dir).is_err_and(image::is_dead)
+        {
+            segno_fuse::detach_dead(&self.dir)
+                .with_context(|| format!("cannot unmount {}", self.dir.display()))?;
+        }
+        Ok(())
+    }
+
+    /// The UUID of the volume; none if it cannot be read here, as that of an object store.
+    fn uuid(&self) -> Option<[u8; 16]> {
+        let device = observe_storage(&self.image).ok()?;
+        Some(inspect::superblock(&*device).ok()?.raw.uuid)
     }
 
     /// Starts the next server, or says how it died.
@@ -214,8 +245,8 @@ fn is_readable(fd: &OwnedFd) -> bool {
     poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0)
 }
 
-/// Number of mounts at a directory, of all kinds.
-fn mounts_at(dir: &Path) -> Result<usize> {
+/// The mounts at a directory, of all kinds.
+fn mounts_at(dir: &Path) -> Result<Vec<Mount>> {
     let mounts = Mount::all().context("cannot read the mount table")?;
-    Ok(mounts.iter().filter(|mount| mount.dir == dir).count())
+    Ok(mounts.into_iter().filter(|mount| mount.dir == dir).collect())
 }
