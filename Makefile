@@ -30,7 +30,7 @@ test: setup
 	scripts/deny
 	cargo fmt --all --check -- $(COMMANDS)
 	cargo clippy --workspace --all-targets -- -D warnings
-	cargo test --workspace
+	cargo test --workspace --no-fail-fast
 	cargo clippy -p segno-cli --no-default-features --all-targets -- -D warnings
 	cargo test -p segno-engine --features loom --lib models
 	cargo test -p segno-sim --features shuttle --lib schedule
