@@ -32,7 +32,7 @@ pub(crate) enum Who {
 impl Server {
     /// Refuses a caller that may not carry out an operation on an inode.
     pub(crate) fn authorize(&self, head: &InHeader, ino: Ino, who: Who) -> Result<()> {
-        let is_own = |own: Option<u32>| own == Some(head.uid);
+        let is_own = |own: Option<u32>| own.is_some() && own == self.user(head);
         let permitted = match (who, self.origin) {
             (Who::Anyone | Who::CheckedByKernel, _) | (Who::Trusted, Origin::Host { .. }) => true,
             (Who::Owner, _) => self.owns(head, ino)? || self.has(head, CapabilitySet::FOWNER),
@@ -53,22 +53,38 @@ impl Server {
 
     /// Whether a caller is the owner that the mount shows.
     fn owns(&self, head: &InHeader, ino: Ino) -> Result<bool> {
-        Ok(self.ownership.shown(self.volume.getattr(ino)?).uid == head.uid)
+        let owner = self.ownership.shown(self.volume.getattr(ino)?).uid;
+        Ok(self.user(head) == Some(owner))
     }
 
     /// Whether a caller has a capability. A guest has checked its own users: its root has those for files.
     fn has(&self, head: &InHeader, capability: CapabilitySet) -> bool {
         match self.origin {
-            Origin::Host { .. } => self
-                .credentials(head, head.gid)
-                .is_some_and(|caller| caller.capabilities.contains(capability)),
+            Origin::Host { .. } => {
+                self.credentials(head, 0).is_some_and(|caller| caller.capabilities.contains(capability))
+            }
             Origin::Guest => head.uid == 0,
         }
     }
 
-    /// Capabilities of a caller, and whether it is in a group.
+    /// The user that a caller is, by the numbers of the volume; `None` if that cannot be known.
+    fn user(&self, head: &InHeader) -> Option<u32> {
+        match head.uid {
+            InHeader::UNKNOWN => self.credentials(head, 0)?.user,
+            uid => Some(uid),
+        }
+    }
+
+    /// Capabilities and user of a caller, and whether it is in a group.
     fn credentials(&self, head: &InHeader, group: u32) -> Option<Credentials> {
-        self.callers.as_ref()?.of(head.pid, group)
+        let of_mount = || self.mount_id.get().map(|mount| mount.device_number());
+        let device = if head.uid == InHeader::UNKNOWN { Some(of_mount()?) } else { None };
+        self.callers.as_ref()?.of(head.pid, group, device)
+    }
+
+    /// Whether a caller sees the names of `trusted` attributes.
+    pub(crate) fn sees_trusted(&self, head: &InHeader) -> bool {
+        self.has(head, CapabilitySet::SYS_ADMIN)
     }
 
     /// Whether a change of content by this caller leaves set-user-ID and set-group-ID.

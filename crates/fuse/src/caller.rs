@@ -2,6 +2,7 @@
 //! number is not reused meanwhile: the kernel keeps a caller, even one that is killed, until it has the reply.
 use rustix::thread::CapabilitySet;
 use std::fs::{read_link, read_to_string};
+use std::iter;
 use std::sync::LazyLock;
 
 /// Credentials of a process of this machine.
@@ -9,7 +10,9 @@ use std::sync::LazyLock;
 pub(crate) struct Caller {
     /// Effective capabilities in the user namespace of the server; none if the process is in another one.
     capabilities: CapabilitySet,
-    /// Supplementary groups.
+    /// The user that counts for files (`fsuid`).
+    user: u32,
+    /// The group that counts for files (`fsgid`), and supplementary groups.
     groups: Vec<u32>,
 }
 
@@ -34,6 +37,10 @@ impl Caller {
         self.capabilities
     }
 
+    pub(crate) fn user(&self) -> u32 {
+        self.user
+    }
+
     pub(crate) fn is_in(&self, group: u32) -> bool {
         self.groups.contains(&group)
     }
@@ -50,10 +57,13 @@ fn shows_own_namespace(own_status: &str) -> bool {
 
 fn parse(status: &str) -> Option<Caller> {
     let bits = u64::from_str_radix(field(status, "CapEff:")?, 16).ok()?;
-    let groups = field(status, "Groups:")?.split_whitespace().map(str::parse);
+    // Real, effective, saved, and that for files.
+    let for_files = |name| field(status, name)?.split_whitespace().nth(3);
+    let groups = iter::once(for_files("Gid:")?).chain(field(status, "Groups:")?.split_whitespace());
     Some(Caller {
         capabilities: CapabilitySet::from_bits_retain(bits),
-        groups: groups.collect::<Result<_, _>>().ok()?,
+        user: for_files("Uid:")?.parse().ok()?,
+        groups: groups.map(str::parse).collect::<Result<_, _>>().ok()?,
     })
 }
 
@@ -70,14 +80,18 @@ mod tests {
 
     #[test]
     fn a_status_has_capabilities_and_groups() {
-        let status = "Name:\tcat\nGroups:\t4 27 1000 \nNSpid:\t77\nCapEff:\t0000000000200008\n";
+        let status = "Name:\tcat\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\nGroups:\t4 27 1000 \nNSpid:\t77\n\
+                      CapEff:\t0000000000200008\n";
         let caller = parse(status).unwrap();
         assert_eq!(caller.capabilities(), CapabilitySet::SYS_ADMIN | CapabilitySet::FOWNER);
-        assert_eq!([4, 27, 1000, 5].map(|group| caller.is_in(group)), [true, true, true, false]);
-        assert_eq!(parse("Groups:\t\nCapEff:\t0\n").unwrap().groups, [0u32; 0]);
+        assert_eq!([4, 27, 1000, 8, 5].map(|group| caller.is_in(group)), [true, true, true, true, false]);
+        assert_eq!(caller.user(), 4);
+        let ids = "Uid:\t1\t1\t1\t1\nGid:\t1\t1\t1\t1\n";
+        assert_eq!(parse(&format!("{ids}Groups:\t\nCapEff:\t0\n")).unwrap().groups, [1]);
         for broken in ["", "Groups:\t\n", "Groups:\tx\nCapEff:\t0\n", "Groups:\t\nCapEff:\tnone\n"] {
-            assert_eq!(parse(broken), None, "{broken:?}");
+            assert_eq!(parse(&format!("{ids}{broken}")), None, "{broken:?}");
         }
+        assert_eq!(parse("Uid:\t1\t1\t1\nGid:\t1\t1\t1\t1\nGroups:\t\nCapEff:\t0\n"), None);
     }
 
     #[test]

@@ -6,22 +6,29 @@ use parking_lot::Mutex;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{SendFlags, send};
 use rustix::thread::CapabilitySet;
+use segno_device::Mount;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// A thread and a group.
+/// Asks for the credentials of a thread.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 struct Query {
     thread: u32,
+    /// Whether it is in this group.
     group: u32,
+    /// Who it is on this file system; 0 if that is known.
+    device: u64,
 }
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, FromBytes, Immutable, IntoBytes, KnownLayout)]
 struct Reply {
     capabilities: u64,
+    user: u32,
     /// 1 if the process was found.
     is_known: u32,
+    /// 1 if the user and groups are those by which the file system has them.
+    is_unmapped: u32,
     /// 1 if it is in the group.
     is_member: u32,
 }
@@ -31,7 +38,9 @@ struct Reply {
 pub(crate) struct Credentials {
     /// As [`Caller`] has them.
     pub(crate) capabilities: CapabilitySet,
-    /// Whether the group that was queried is one of its supplementary groups.
+    /// The user that counts for files; none if the caller may have come through a mount that shows other numbers.
+    pub(crate) user: Option<u32>,
+    /// Whether the group that was queried is one of its groups; not of such a caller.
     pub(crate) is_member: bool,
 }
 
@@ -45,17 +54,23 @@ impl Callers {
     }
 
     /// Credentials of a thread; `None` if /proc does not show it, or the broker is gone.
-    pub(crate) fn of(&self, thread: u32, group: u32) -> Option<Credentials> {
+    /// A device number makes sure that the file system there has no idmapped mount in the namespace of the thread.
+    pub(crate) fn of(&self, thread: u32, group: u32, device: Option<u64>) -> Option<Credentials> {
         if thread == 0 {
             return None;
         }
         let socket = self.0.lock();
-        send(&*socket, Query { thread, group }.as_bytes(), SendFlags::NOSIGNAL).ok()?;
+        send(&*socket, Query { thread, group, device: device.unwrap_or(0) }.as_bytes(), SendFlags::NOSIGNAL)
+            .ok()?;
         let mut bytes = [0; size_of::<Reply>()];
         let (n, _) = receive(&*socket, &mut bytes).ok()?;
         let reply = Reply::read_from_bytes(bytes.get(..n)?).ok()?;
         let capabilities = CapabilitySet::from_bits_retain(reply.capabilities);
-        (reply.is_known == 1).then_some(Credentials { capabilities, is_member: reply.is_member == 1 })
+        (reply.is_known == 1).then_some(Credentials {
+            capabilities,
+            user: (reply.is_unmapped == 1).then_some(reply.user),
+            is_member: reply.is_unmapped == 1 && reply.is_member == 1,
+        })
     }
 }
 
@@ -64,15 +79,27 @@ pub(crate) fn answer(server: &impl AsFd) {
     let mut bytes = [0; size_of::<Query>() + 1];
     while let Ok((n, _)) = receive(server.as_fd(), &mut bytes) {
         let Some(Ok(query)) = bytes.get(..n).map(Query::read_from_bytes) else { return };
-        let reply = Caller::of(query.thread).map_or_else(Reply::default, |caller| Reply {
-            capabilities: caller.capabilities().bits(),
-            is_known: 1,
-            is_member: caller.is_in(query.group).into(),
+        let reply = Caller::of(query.thread).map_or_else(Reply::default, |caller| {
+            let is_unmapped = query.device == 0 || sees_no_idmapped(query.thread, query.device);
+            Reply {
+                capabilities: caller.capabilities().bits(),
+                user: caller.user(),
+                is_known: 1,
+                is_unmapped: is_unmapped.into(),
+                is_member: caller.is_in(query.group).into(),
+            }
         });
         if send(server.as_fd(), reply.as_bytes(), SendFlags::NOSIGNAL).is_err() {
             return;
         }
     }
+}
+
+/// Whether a file system has no idmapped mount in the mount namespace of a thread. The kernel does not say through which of
+/// them a request came.
+fn sees_no_idmapped(thread: u32, device: u64) -> bool {
+    let is_idmapped = |mount: &Mount| mount.device == device && mount.is_idmapped;
+    Mount::all_of(thread).is_ok_and(|mounts| !mounts.iter().any(is_idmapped))
 }
 
 #[cfg(test)]
@@ -97,13 +124,13 @@ pub(crate) mod tests {
         };
         let groups = rustix::process::getgroups().unwrap();
         let other = (1000..).find(|n| groups.iter().all(|group| group.as_raw() != *n)).unwrap();
-        assert_eq!(callers.of(own, other).unwrap().capabilities, capabilities(None).unwrap().effective);
-        assert!(!callers.of(own, other).unwrap().is_member);
+        assert_eq!(callers.of(own, other, None).unwrap().capabilities, capabilities(None).unwrap().effective);
+        assert!(!callers.of(own, other, None).unwrap().is_member);
         for group in groups {
-            assert!(caller.is_in(group.as_raw()) && callers.of(own, group.as_raw()).unwrap().is_member);
+            assert!(caller.is_in(group.as_raw()) && callers.of(own, group.as_raw(), None).unwrap().is_member);
         }
-        assert_eq!(callers.of(0, 0), None);
-        assert_eq!(callers.of(u32::MAX, 0), None);
+        assert_eq!(callers.of(0, 0, None), None);
+        assert_eq!(callers.of(u32::MAX, 0, None), None);
     }
 
     #[test]
@@ -113,7 +140,7 @@ pub(crate) mod tests {
             let answers = thread::spawn(move || answer(&theirs));
             send(&ours, bytes, SendFlags::NOSIGNAL).unwrap();
             answers.join().unwrap();
-            assert_eq!(Callers::new(ours).of(1, 0), None, "{bytes:?}");
+            assert_eq!(Callers::new(ours).of(1, 0, None), None, "{bytes:?}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Serves the kernel of a guest, over a transport in another crate that delivers whole messages. Unlike this machine's
 //! kernel a guest is not trusted: it may send any bytes at any time, and disappears without an unmount. It receives no
 //! notifications.
-use crate::init::{self, Acl, Wanted};
+use crate::init::{self, Permissions, Wanted};
 use crate::ownership::Ownership;
 use crate::page_cache::PageCache;
 use crate::request::{Malformed, Request};
@@ -136,10 +136,9 @@ impl GuestServer {
         if writeback_cache {
             self.server.volume.set_cached_writes();
         }
-        let acl = self.options.acl;
         let reply = offer.accept(Wanted {
-            // virtiofs always mounts with default_permissions.
-            acl: Acl { umask: acl, kernel: acl },
+            // virtiofs always mounts with default_permissions. Who a guest's callers are only its kernel says.
+            permissions: Permissions { acl: self.options.acl, idmap: false },
             uring: false,
             writeback_cache,
             threads: self.options.threads,

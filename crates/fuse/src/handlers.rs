@@ -368,9 +368,10 @@ impl Server {
 
     fn listxattr(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let mut names = self.volume.listxattr(node(r)).map_err(errno)?;
-        if r.head.uid != 0 {
-            // Only privileged users see `trusted` attributes; the kernel checks reading them but not listing their names.
-            names = without_trusted(&names);
+        let public = without_trusted(&names);
+        // Only privileged users see `trusted` attributes; the kernel checks reading them but not listing their names.
+        if public.len() < names.len() && !self.sees_trusted(&r.head) {
+            names = public;
         }
         xattr(reply, r, &names)
     }

@@ -27,19 +27,20 @@ pub(crate) struct Offer {
     pub flags: InitFlags,
 }
 
-/// Where access control lists are handled.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Acl {
-    /// The server applies the umask, which a default ACL overrides.
-    pub umask: bool,
-    /// The kernel checks permissions by ACLs.
-    pub kernel: bool,
+/// How permissions are handled.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Permissions {
+    /// The kernel checks them by access control lists. The server applies the umask, which a default one overrides.
+    pub acl: bool,
+    /// It may be mounted again with other numbers of users and groups (Linux 6.12), if it has `default_permissions`. The kernel
+    /// then says who the caller is only in requests that create an inode.
+    pub idmap: bool,
 }
 
 /// Features that the mount makes use of if the kernel offers them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
-    pub acl: Acl,
+    pub permissions: Permissions,
     pub uring: bool,
     /// Written data stays in the kernel's page cache until fsync, close or writeback.
     pub writeback_cache: bool,
@@ -137,8 +138,9 @@ impl Offer {
             | InitFlags::INIT_EXT
             | InitFlags::HAS_SYNCFS
             | InitFlags::DIRECT_IO_ALLOW_MMAP;
-        supported.set(InitFlags::DONT_MASK, wanted.acl.umask);
-        supported.set(InitFlags::POSIX_ACL, wanted.acl.kernel);
+        supported.set(InitFlags::DONT_MASK, wanted.permissions.acl);
+        supported.set(InitFlags::POSIX_ACL, wanted.permissions.acl);
+        supported.set(InitFlags::ALLOW_IDMAP, wanted.permissions.idmap);
         supported.set(InitFlags::OVER_IO_URING, wanted.uring);
         supported.set(InitFlags::WRITEBACK_CACHE, wanted.writeback_cache);
         supported.set(InitFlags::ASYNC_DIO, wanted.async_dio);
@@ -163,7 +165,7 @@ mod tests {
         let head = InHeader { opcode: Opcode::Init as u32, ..InHeader::default() };
         let message = [head.as_bytes(), init.as_bytes()].concat();
         let reply = parse(&message).unwrap().accept(Wanted {
-            acl: Acl { umask: false, kernel: false },
+            permissions: Permissions::default(),
             uring: false,
             writeback_cache,
             threads: 1,
@@ -192,8 +194,8 @@ mod tests {
     #[test]
     fn writeback_leaves_threads_to_callers() {
         let wanted = |writeback_cache, threads| {
-            let acl = Acl { umask: false, kernel: false };
-            Wanted { acl, uring: true, writeback_cache, threads, async_dio: false }.max_background()
+            let permissions = Permissions::default();
+            Wanted { permissions, uring: true, writeback_cache, threads, async_dio: false }.max_background()
         };
         assert_eq!([1, 2, 3, 8, 1000].map(|threads| wanted(true, threads)), [1, 1, 1, 6, 64]);
         assert_eq!(wanted(false, 8), 64);

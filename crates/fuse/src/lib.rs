@@ -39,6 +39,7 @@ mod request;
 mod serve;
 mod server;
 mod session;
+mod stop;
 mod system_log;
 #[cfg(test)]
 mod tests;
@@ -64,5 +65,6 @@ pub use page_cache::PageCache;
 pub use probe::probe_no_open;
 pub use serve::{Started, serve};
 pub use session::{Queues, Transport};
+pub use stop::shut_down_read_only;
 pub use system_log::{Severity, SystemLog};
 pub use transport::sched_idle::permit_sched_idle;

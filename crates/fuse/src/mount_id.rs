@@ -40,12 +40,16 @@ impl MountId {
 
     /// All mounts of its superblock.
     fn mounts(self) -> impl Iterator<Item = Mount> {
-        let device = makedev(self.device.0, self.device.1);
+        let device = self.device_number();
         Mount::all().unwrap_or_default().into_iter().filter(move |mount| mount.device == device)
     }
 
     pub(crate) fn device(self) -> (u32, u32) {
         self.device
+    }
+
+    pub(crate) fn device_number(self) -> u64 {
+        makedev(self.device.0, self.device.1)
     }
 
     /// Whether `mount -o remount,ro` has made the superblock read-only. So it is taken to be if the mount is not in the

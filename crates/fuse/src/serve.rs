@@ -1,8 +1,9 @@
 //! The life of a mount: mount, serve, shut down. Signals and umount(8) both end with a clean checkpoint.
 use crate::block::MountType;
 use crate::broker::Broker;
-use crate::init::Acl;
+use crate::init::Permissions;
 use crate::options::FuseOptions;
+use crate::origin::Origin;
 use crate::page_cache::PageCache;
 use crate::server::Server;
 use crate::session::{Queues, Session, Transport};
@@ -95,9 +96,11 @@ fn start(
     queues: Queues,
 ) -> io::Result<(Session, MountType)> {
     let (mounted, mount_type) = broker.connect()?;
-    let acl = Acl { umask: opts.acl, kernel: opts.acl };
+    // All mounts have `default_permissions`. Where the server's user counts, the kernel has to say who calls.
+    let idmap = server.origin == Origin::Host { own: None };
+    let permissions = Permissions { acl: opts.acl, idmap };
     let volume_bytes = server.volume.statfs().blocks.saturating_mul(4096);
-    let session = Session::start(mounted, Arc::new(server), opts, acl, queues);
+    let session = Session::start(mounted, Arc::new(server), opts, permissions, queues);
     let session = session.inspect_err(|_| broker.unmount(false))?;
     broker.tune(session.page_cache, volume_bytes);
     Ok((session, mount_type))

@@ -1,5 +1,5 @@
 //! A session: the threads that serve one connection.
-use crate::init::{self, Acl, MAX_WRITE, Offer, Wanted};
+use crate::init::{self, MAX_WRITE, Offer, Permissions, Wanted};
 use crate::mount::Mounted;
 use crate::options::{Choice, FuseOptions};
 use crate::page_cache::PageCache;
@@ -83,7 +83,7 @@ impl Session {
         mounted: Mounted,
         server: Arc<Server>,
         opts: &FuseOptions,
-        acl: Acl,
+        permissions: Permissions,
         queues: Queues,
     ) -> io::Result<Self> {
         let choice = opts.transport;
@@ -108,7 +108,8 @@ impl Session {
             .as_ref()
             .map_or_else(|_| shared_threads(opts.threads), |(queues, w)| w.len() / (*queues).max(1));
         let async_dio = init::kernel_invalidates_after_async_write();
-        let reply = offer.accept(Wanted { acl, uring: workers.is_ok(), writeback_cache, threads, async_dio });
+        let reply =
+            offer.accept(Wanted { permissions, uring: workers.is_ok(), writeback_cache, threads, async_dio });
         // Connected before the first request that may send a notification.
         server.notifier.connect(dev.clone())?;
         rustix::io::write(&dev, &reply)?;

@@ -133,7 +133,14 @@ fn write(dir: &Path, attribute: &str, value: &str, word: &str) -> Result<()> {
     let trusted = trusted_name(attribute);
     let is_for_us = image::answer(dir, &trusted).is_ok();
     let name = if is_for_us { trusted.as_str() } else { attribute };
-    setxattr(dir, name, value.as_bytes(), XattrFlags::empty()).map_err(|e| match e {
+    let set = setxattr(dir, name, value.as_bytes(), XattrFlags::empty());
+    let is_stop = attribute == SHUTDOWN_XATTR && ["0", "1", "2"].contains(&value);
+    let set = match set {
+        // Nothing is left to write.
+        Err(Errno::ROFS) if is_stop => segno_fuse::shut_down_read_only(dir),
+        set => set,
+    };
+    set.map_err(|e| match e {
         Errno::OPNOTSUPP => anyhow!("{word}: mount {} with -o shutdown to permit this", dir.display()),
         e => explain(e, dir, word),
     })

@@ -67,6 +67,17 @@ fn a_shutdown_needs_its_option() {
     }
 }
 
+/// The kernel sets no attribute there. Without the option it is refused all the same.
+#[test]
+fn a_mount_that_became_read_only_is_shut_down_too() {
+    let script = "$S mount -o $T $I $M || exit 99; mount -o remount,ro $M; $S ctl $M shutdown=2; echo $?; $S umount $M; \
+                  $S mount -o $T,shutdown $I $M && touch $M/file && mount -o remount,ro $M; $S ctl $M shutdown=9; echo $?; \
+                  $S ctl $M shutdown=2; ls $M 2>/dev/null; echo $?; $S umount $M 2>/dev/null; $S ls $I";
+    for out in run(script) {
+        assert_eq!(text(&out.stdout), "1\n1\nshutdown=shut down\n2\nfile\n", "{}", text(&out.stderr));
+    }
+}
+
 /// Its user sets what root sets on a mount of root's; other file systems get no attribute.
 #[test]
 fn a_server_that_is_not_roots_takes_settings_from_its_user() {

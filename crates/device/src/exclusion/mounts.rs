@@ -26,6 +26,8 @@ pub struct Mount {
     pub read_only: bool,
     /// Whether all mounts of the file system are.
     pub all_read_only: bool,
+    /// Whether it shows users and groups by other numbers than the file system has.
+    pub is_idmapped: bool,
     /// The user that a FUSE mount belongs to.
     pub user: Option<u32>,
 }
@@ -77,10 +79,11 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     let fstype = String::from_utf8_lossy(rest.next()?).into_owned();
     let source = unescape(rest.next()?);
     let of_super = rest.next().unwrap_or_default();
-    let has_ro = |options: &[u8]| options.split(|&b| b == b',').any(|o| o == b"ro");
+    let has = |options: &[u8], name: &[u8]| options.split(|&b| b == b',').any(|o| o == name);
     let user = of_super.split(|&b| b == b',').find_map(|o| number(o.strip_prefix(b"user_id=")?));
-    let (read_only, all_read_only) = (has_ro(options), has_ro(of_super));
-    Some(Mount { dir, device, fstype, source, read_only, all_read_only, user })
+    let (read_only, all_read_only) = (has(options, b"ro"), has(of_super, b"ro"));
+    let is_idmapped = has(options, b"idmapped");
+    Some(Mount { dir, device, fstype, source, read_only, all_read_only, is_idmapped, user })
 }
 
 /// `MAJOR:MINOR`
@@ -134,7 +137,7 @@ mod tests {
     #[test]
     fn mounts_are_read() {
         let table = b"22 28 0:21 / /sys rw,nosuid shared:7 - sysfs sysfs rw\n\
-            90 28 0:44 / /mnt/my\\040disk ro,relatime shared:50 master:1 - fuse.segno /srv/a\\134b.img rw,user_id=1000,group_id=0\n\
+            90 28 0:44 / /mnt/my\\040disk ro,relatime,idmapped shared:50 master:1 - fuse.segno /srv/a\\134b.img rw,user_id=1000,group_id=0\n\
             91 28 259:300 / /mnt/x rw - f2fs /dev/nvme0n1p3 ro,lazytime\n";
         let found = parse(table);
         assert_eq!(found.len(), 3);
@@ -147,6 +150,7 @@ mod tests {
                 source: "/srv/a\\b.img".into(),
                 read_only: true,
                 all_read_only: false,
+                is_idmapped: true,
                 user: Some(1000),
             }
         );

@@ -3,6 +3,8 @@
 mod compress;
 mod volume;
 
+pub(crate) use volume::SHUTDOWN;
+
 use crate::authority::Who;
 use crate::server::Server;
 use crate::wire::InHeader;

@@ -7,7 +7,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 const FITRIM: u32 = 0xc018_5879;
 /// XFS's number, also used by F2FS and ext4. It is encoded as an ioctl that returns data, so FUSE does not pass its argument,
 /// the amount to write before the shutdown.
-const SHUTDOWN: u32 = 0x8004_587d;
+pub(crate) const SHUTDOWN: u32 = 0x8004_587d;
 const GETFSLABEL: u32 = 0x8100_9431;
 const SETFSLABEL: u32 = 0x4100_9432;
 /// Size of a label with its NUL byte.
@@ -30,8 +30,14 @@ pub(crate) const TABLE: &[Ioctl] = &[
     reads(GETFSLABEL, |s, _, _| Ok(label(&s.volume))),
     changes(SETFSLABEL, |s, _, input| set_label(&s.volume, input)),
     changes(FITRIM, |s, _, input| trim(&s.volume, input)),
-    // Stops without writing, like a power failure. The returned number has no meaning.
-    changes(SHUTDOWN, |s, _, _| s.shut_down(Shutdown::NoSync).map(|()| vec![0; size_of::<u32>()])),
+    // Stops without writing, like a power failure. It changes nothing on the volume: as in Linux, a mount that became read-only
+    // stops too. The returned number has no meaning.
+    Ioctl {
+        cmd: SHUTDOWN,
+        who: Who::Administrator,
+        changes: Changes::Nothing,
+        run: |s, _, _| s.shut_down(Shutdown::NoSync).map(|()| vec![0; size_of::<u32>()]),
+    },
 ];
 
 fn trim(volume: &Volume, input: &[u8]) -> Result<Vec<u8>> {

@@ -2,7 +2,7 @@
 use super::suid::{USER, as_user};
 use super::{Mount, volume};
 use crate::block::Backing;
-use crate::init::Acl;
+use crate::init;
 use crate::options::Choice;
 use crate::server::Server;
 use rustix::fs::{XattrFlags, removexattr, setxattr};
@@ -38,7 +38,7 @@ fn can_read(mount: &Mount, name: &str) -> bool {
 #[test]
 fn every_change_of_an_acl_is_in_force_at_once() {
     for choice in [Choice::Classic, Choice::IoUring] {
-        let acl = Acl { umask: true, kernel: true };
+        let acl = init::Permissions { acl: true, idmap: true };
         let backing = Backing::Nothing("a test".into());
         let Some(mount) = Mount::served_with(Server::new(volume()), choice, &OPTIONS, &backing, acl) else {
             continue;

@@ -110,7 +110,12 @@ const ROWS: &[Row] = &[
     Row(".", Ioctl(SETFSLABEL, b"label"), VOLUME, VOLUME_READ_ONLY),
     Row("theirs", Ioctl(SETFSLABEL, b"label"), VOLUME, VOLUME_READ_ONLY),
     Row(".", Ioctl(FITRIM, RANGE), VOLUME, VOLUME_READ_ONLY),
-    Row(".", Ioctl(SHUTDOWN, b""), [EOPNOTSUPP, EPERM, EOPNOTSUPP, EPERM, EPERM], VOLUME_READ_ONLY),
+    Row(
+        ".",
+        Ioctl(SHUTDOWN, b""),
+        [EOPNOTSUPP, EPERM, EOPNOTSUPP, EPERM, EPERM],
+        [EOPNOTSUPP, EPERM, EOPNOTSUPP, EPERM],
+    ),
     Row("theirs", Set("system.advise", &[1]), [OK, EPERM, EPERM, EPERM, OK], KERNEL_REFUSES),
     Row("own", Set("system.advise", &[1]), [OK, EPERM, OK, OK, OK], KERNEL_REFUSES),
     Row("theirs", Ioctl(GET_BLOCKS, b""), NOBODY, [EOPNOTSUPP; 4]),

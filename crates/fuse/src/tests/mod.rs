@@ -11,6 +11,7 @@ mod fsync;
 mod fuzz;
 mod handles;
 mod hang;
+mod idmap;
 mod names;
 mod notify;
 mod ownership;
@@ -25,11 +26,12 @@ mod writeback;
 
 use crate::bdi;
 use crate::block::{self, Backing, MountType};
-use crate::init::Acl;
+use crate::init::Permissions;
 use crate::mount::{self, Request};
 use crate::mount_id::MountId;
 use crate::options::Choice;
 use crate::options::FuseOptions;
+use crate::origin::Origin;
 use crate::server::Server;
 use crate::session::{Queues, Session, Transport};
 use crate::wire::Opcode;
@@ -80,7 +82,8 @@ impl Mount {
     }
 
     fn served(server: Server, choice: Choice, options: &[&str], backing: &Backing) -> Option<Self> {
-        Self::served_with(server, choice, options, backing, Acl { umask: false, kernel: false })
+        let idmap = options.contains(&"default_permissions") && server.origin == Origin::Host { own: None };
+        Self::served_with(server, choice, options, backing, Permissions { idmap, ..Permissions::default() })
     }
 
     fn served_with(
@@ -88,7 +91,7 @@ impl Mount {
         choice: Choice,
         options: &[&str],
         backing: &Backing,
-        acl: Acl,
+        permissions: Permissions,
     ) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let options = options.iter().map(ToString::to_string).collect();
@@ -103,7 +106,7 @@ impl Mount {
         let server = Arc::new(server.with_callers(Some(crate::callers::tests::here())));
         let writeback_cache = server.volume.has_cached_writes();
         let opts = FuseOptions { transport: choice, writeback_cache, ..FuseOptions::default() };
-        match Session::start(mounted, server.clone(), &opts, acl, Queues::prepare(&opts)) {
+        match Session::start(mounted, server.clone(), &opts, permissions, Queues::prepare(&opts)) {
             Ok(session) => Some(Self { server, session, mount_type, dir }),
             Err(e) => {
                 mount::detach(dir.path(), MountId::at(dir.path()).unwrap()).unwrap();

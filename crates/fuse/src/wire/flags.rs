@@ -26,6 +26,7 @@ bitflags! {
         /// The second word of flags is valid.
         const INIT_EXT = 1 << 30;
         const DIRECT_IO_ALLOW_MMAP = 1 << 36;
+        const ALLOW_IDMAP = 1 << 40;
         const OVER_IO_URING = 1 << 41;
         /// SYNCFS is also sent on mounts of type `fuse` (protocol 7.46).
         const HAS_SYNCFS = 1 << 43;

@@ -67,3 +67,8 @@ messages! {
     /// State of a ring entry, exchanged with each message.
     RingEntry { flags: u64, commit_id: u64, payload_sz: u32, padding: u32, reserved: u64 }
 }
+
+impl InHeader {
+    /// The `uid` of a caller that the kernel does not name, on a mount that may be idmapped.
+    pub(crate) const UNKNOWN: u32 = u32::MAX;
+}
