@@ -5,11 +5,16 @@ use crate::options::Discard;
 use crate::space::{FIRST_SECOND, SegmentPin, Table};
 use crate::stat;
 use crate::sync::Mutex;
-use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, SegNo};
+use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, BlockAddr, SegNo};
 use std::collections::VecDeque;
+use std::ops::Range;
+use std::time::{Duration, Instant};
 
 /// Segments per discard, and so the number that logs cannot open meanwhile.
 pub const AT_A_TIME: usize = 8;
+
+/// How long an unmount discards, as in Linux by default (`umount_discard_timeout`).
+const UNMOUNT_TIME: Duration = Duration::from_secs(5);
 
 /// Entries of the queue that are always kept.
 const SMALL: usize = 1024;
@@ -148,6 +153,34 @@ impl Commit {
             }
             self.discard_free(&part);
         }
+    }
+
+    /// Discards every free block once the last checkpoint of a mount is durable, which none of them belongs to. Returns whether
+    /// all were discarded; not if a rule keeps deleted data, or a journal its own.
+    pub fn discard_rest(&self) -> bool {
+        if self.base.opts.discard != Discard::NOW || self.base.dev.is_zoned() || self.journal().is_some() {
+            return false;
+        }
+        let (begun, mut run) = (Instant::now(), 0..0);
+        for seg in self.base.geo.segments() {
+            let start = self.base.geo.seg_start(seg).0;
+            let unused = self.nodes.space.with_table(|t| t.undiscarded(seg, self.was_trimmed));
+            for Range { start: from, end } in unused {
+                let next = start.saturating_add(from)..start.saturating_add(end);
+                if next.start == run.end {
+                    run.end = next.end;
+                } else if begun.elapsed() > UNMOUNT_TIME || !self.discard_blocks(&run) {
+                    return false;
+                } else {
+                    run = next;
+                }
+            }
+        }
+        self.discard_blocks(&run)
+    }
+
+    fn discard_blocks(&self, run: &Range<u32>) -> bool {
+        run.is_empty() || self.base.dev.discard(BlockAddr(run.start), run.len() as u32).is_ok()
     }
 
     /// Discards the segments that are still free. Returns how many the device accepted.

@@ -39,6 +39,8 @@ pub struct Commit {
     /// An [`crate::options::FsyncLookup`]; may change while mounted.
     fsync_lookup: AtomicU8,
     pub undiscarded: Undiscarded,
+    /// Whether the checkpoint that was mounted says that nothing is left to discard.
+    was_trimmed: bool,
     /// Wakes the background thread.
     pub signal: Arc<Signal>,
     pub activity: Activity,
@@ -55,6 +57,7 @@ impl Commit {
             writeback,
             journal: OnceLock::new(),
             in_progress: InProgress::new(cp.version()),
+            was_trimmed: cp.is_trimmed(),
             cp: Mutex::new(cp),
             fsync_lookup: AtomicU8::new(0),
             undiscarded: Undiscarded::default(),

@@ -235,6 +235,18 @@ impl Table {
             s.mtime = 0;
         }
     }
+    /// Offsets of blocks that are not valid, but for those of a segment that is known to hold nothing: it was discarded, or, if
+    /// so was all that is free in the mounted checkpoint, never used since.
+    pub fn undiscarded(&self, seg: SegNo, was_trimmed: bool) -> Vec<Range<u32>> {
+        let s = self.seg(seg);
+        if s.valid == 0 {
+            let is_known = was_trimmed && s.mtime == 0 && !s.current;
+            return if is_known { Vec::new() } else { vec![0..BLOCKS_PER_SEG] };
+        }
+        let offsets: Vec<u32> = (0..BLOCKS_PER_SEG).filter(|&off| !self.is_valid(seg, off)).collect();
+        let runs = offsets.chunk_by(|a, b| a + 1 == *b);
+        runs.filter_map(|run| Some(*run.first()?..*run.last()? + 1)).collect()
+    }
     pub fn is_valid(&self, seg: SegNo, off: u32) -> bool {
         self.maps(seg).is_some_and(|m| msb::test(&m.valid, off as usize))
     }

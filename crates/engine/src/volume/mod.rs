@@ -155,6 +155,9 @@ impl Volume {
         self.commit.close_journal()?;
         self.base.health.guard(false)?;
         self.commit.discard_while(|| true);
+        if self.commit.discard_rest() {
+            self.commit.checkpoint(CheckpointReason::UmountTrimmed)?;
+        }
         if self.base.dev.is_zoned() {
             // Leaves zones as Linux's fsck expects them. Errors are ignored: the next mount tries again.
             let _tried = self.space.close_idle_zones();

@@ -2,11 +2,13 @@
 use crate::common::{assert_clean, fresh, quiet};
 use segno_device::{BlockDevice, FileDevice, HostStorage, MemDevice, OpenOptions};
 use segno_engine::lab::{self, Probe};
-use segno_engine::options::Discard;
+use segno_engine::options::{Discard, JournalMode};
 use segno_engine::{Clock, MountOptions, Owner, Time, TrimRange, Volume};
+use segno_format::checkpoint::{CpFlags, RawCheckpoint};
+use segno_format::superblock::RawSuperblock;
 use segno_format::{Block, Ino};
 use segno_mkfs::{Member, MkfsOptions};
-use segno_testkit::forward;
+use segno_testkit::{f2fs_tools, forward};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -159,6 +161,91 @@ fn a_discarded_segment_is_not_discarded_again_by_the_next_mount() {
     rig.remount();
     rig.hours_pass(1);
     assert_eq!(discarded(&rig), 0);
+}
+
+/// Blocks of the main area that have content, those that are valid, and whether the checkpoint says that no more have.
+fn content(dev: &MemDevice) -> (usize, usize, bool) {
+    let mut blocks = vec![Block::zeroed(); dev.block_count() as usize];
+    dev.read(0, &mut blocks).unwrap();
+    let geo = RawSuperblock::from_block(&blocks[0].0).parse(0).unwrap().geo;
+    let packs = [0, 1].map(|pack| *blocks[geo.pack_addr(pack).0 as usize].view::<RawCheckpoint>());
+    let newest = packs.iter().max_by_key(|pack| pack.checkpoint_ver.get()).unwrap();
+    let main = &blocks[geo.main_blkaddr as usize..geo.block_count as usize];
+    let filled = main.iter().filter(|b| b.0.iter().any(|&b| b != 0)).count();
+    (filled, newest.valid_block_count.get() as usize, newest.flags().contains(CpFlags::TRIMMED))
+}
+
+/// What fsck.f2fs says of the checkpoint.
+fn state(dev: &MemDevice) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("image");
+    f2fs_tools::copy(dev, 0..dev.block_count(), &path).unwrap();
+    let said = f2fs_tools::fsck(&path).unwrap().output;
+    said.lines().find(|line| line.contains("checkpoint state")).unwrap().to_owned()
+}
+
+/// A volume on a device full of something else, with room for a journal.
+fn on_used_device(trimmed: bool) -> Arc<MemDevice> {
+    let dev = Arc::new(MemDevice::new(192 * 256));
+    dev.write(0, &vec![Block([0x5a; 4096]); 128 * 256].iter().collect::<Vec<_>>()).unwrap();
+    let member = Member { device: dev.clone(), path: String::new(), zeroed: false };
+    segno_mkfs::format(
+        &[member],
+        &MkfsOptions { discard: Some(trimmed), force: true, gap_blocks: 64 * 256, ..MkfsOptions::default() },
+    )
+    .unwrap();
+    dev
+}
+
+/// Files, some of them deleted, and a part of one written twice.
+fn change(v: &Volume, bytes: std::ops::Range<u8>) {
+    let mut inodes = Vec::new();
+    for byte in bytes.clone() {
+        let ino = v.mknod(Ino::ROOT, &[byte], 0o100_644, (0, 0), Owner::default()).unwrap().ino;
+        v.write(ino, 0, &vec![byte; MIB]).unwrap();
+        inodes.push(ino);
+    }
+    v.sync().unwrap();
+    v.write(inodes[0], 40_000, &[1; 100_000]).unwrap();
+    bytes.step_by(3).skip(1).for_each(|byte| v.unlink(Ino::ROOT, &[byte]).unwrap());
+}
+
+#[test]
+fn an_unmount_that_has_discarded_all_free_blocks_says_so() {
+    for formatted_trimmed in [true, false] {
+        let dev = on_used_device(formatted_trimmed);
+        assert_eq!(content(&dev).2, formatted_trimmed);
+        for round in 0..3 {
+            let v = Volume::mount(dev.clone(), MountOptions { discard: Discard::NOW, ..quiet() }).unwrap();
+            change(&v, round * 10 + 1..round * 10 + 10);
+            Probe(&v).checkpoint().unwrap();
+            assert!(!content(&dev).2, "while it is mounted");
+            v.unmount().unwrap();
+            assert_clean(&*dev);
+            let (filled, valid, trimmed) = content(&dev);
+            assert!(
+                trimmed && filled <= valid,
+                "round {round}: {filled} blocks have content, {valid} are valid"
+            );
+        }
+        assert!(state(&dev).contains(" trimmed "), "{}", state(&dev));
+    }
+}
+
+#[test]
+fn an_unmount_that_keeps_something_does_not_say_that_all_is_discarded() {
+    let journal = MountOptions { journal: JournalMode::On, discard: Discard::NOW, ..quiet() };
+    let keeps = [Discard::DAY, Discard::AfterBytes(1 << 20), Discard::Never];
+    let keeps = keeps.map(|discard| MountOptions { discard, ..quiet() });
+    for options in keeps.into_iter().chain([journal]) {
+        let (dev, rule) = (on_used_device(true), options.discard);
+        let v = Volume::mount(dev.clone(), options).unwrap();
+        change(&v, 1..10);
+        v.unmount().unwrap();
+        let (filled, valid, trimmed) = content(&dev);
+        assert!(!trimmed && filled > valid, "{rule:?}: {filled} blocks have content, {valid} are valid");
+        assert!(state(&dev).contains(" unmount") && !state(&dev).contains("trimmed"), "{}", state(&dev));
+    }
 }
 
 #[test]

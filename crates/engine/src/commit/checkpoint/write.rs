@@ -34,8 +34,17 @@ pub enum CheckpointReason {
     Sync,
     /// The volume is being unmounted.
     Umount,
+    /// It is unmounted, and all free blocks were discarded since.
+    UmountTrimmed,
     /// Recovery ends.
     Recovery,
+}
+
+impl CheckpointReason {
+    /// Whether nothing follows that changes the volume.
+    fn ends_mount(self) -> bool {
+        matches!(self, Self::Umount | Self::UmountTrimmed)
+    }
 }
 
 /// The current checkpoint.
@@ -61,6 +70,10 @@ struct Contents<'a> {
 impl CpState {
     pub fn version(&self) -> u64 {
         self.header.view::<RawCheckpoint>().checkpoint_ver.get()
+    }
+    /// Whether blocks that are free in this checkpoint were discarded, or never written.
+    pub fn is_trimmed(&self) -> bool {
+        self.header.view::<RawCheckpoint>().flags().contains(CpFlags::TRIMMED)
     }
     /// What the footers of nodes carry after this checkpoint.
     pub fn stamp(&self) -> Stamp {
@@ -208,7 +221,7 @@ impl Commit {
         // Before the SIT, so that the SIT correctly describes a segment that a log leaves in the meantime.
         let logs = self.nodes.space.log_snapshot(self.journal().is_some());
         self.check_totals(&frozen)?;
-        let nat = self.nodes.nat.flush(reason == CheckpointReason::Umount)?;
+        let nat = self.nodes.nat.flush(reason.ends_mount())?;
         let sit = self.nodes.space.flush_sit()?;
         let summaries = self.nodes.space.write_summaries()?;
         stat::add(&self.base.stats.meta_blocks, nat.blocks + sit.blocks + summaries);
@@ -260,14 +273,14 @@ impl Commit {
         flags.remove(
             CpFlags::UMOUNT
                 | CpFlags::FASTBOOT
-                | CpFlags::TRIMMED
                 | CpFlags::NOCRC_RECOVERY
                 | CpFlags::NAT_BITS
                 | CpFlags::DISABLED
                 | CpFlags::DISABLED_QUICK,
         );
         flags.insert(CpFlags::CRC_RECOVERY);
-        flags.set(CpFlags::UMOUNT, reason == CheckpointReason::Umount);
+        flags.set(CpFlags::UMOUNT, reason.ends_mount());
+        flags.set(CpFlags::TRIMMED, reason == CheckpointReason::UmountTrimmed);
         if self.base.health.any_damage() {
             flags.insert(CpFlags::FSCK);
         }
@@ -306,7 +319,7 @@ impl Commit {
             orphans: &frozen.orphans,
             data: [d0, d1, d2],
             compact: true,
-            nodes: (reason == CheckpointReason::Umount).then_some([n0, n1, n2]),
+            nodes: reason.ends_mount().then_some([n0, n1, n2]),
             nat: &nat.journal,
             sit: &sit.journal,
             kbytes_written: state.kbytes_written,
@@ -331,7 +344,7 @@ impl Commit {
         let index = 1 - state.index;
         let start = self.base.geo.pack_addr(index);
         let is_external = || self.journal().is_some_and(|journal| !journal.shared);
-        let marked = reason != CheckpointReason::Umount && is_external();
+        let marked = !reason.ends_mount() && is_external();
         let Encoded { blocks, mut header, mut crc } = self.encode(state, header, contents, marked)?;
         let follows = check_follows(header.view(), state.header.view(), start).is_ok();
         invariant!(self.base.health, follows, "a checkpoint does not follow the one before");
