@@ -21,6 +21,8 @@ pub struct BuildOptions {
     pub owner: Owner,
     /// What is left out, with everything below it.
     pub exclude: Vec<Exclude>,
+    /// Extended headers of an archive that are left out, by their keys.
+    pub ignored_headers: Vec<Exclude>,
     /// Files with metadata.
     pub metadata: Metadata,
     /// How regular files are compressed; those that do not shrink stay plain.

@@ -46,6 +46,9 @@ pub struct Args {
     /// Leave out paths in which this regular expression matches, and everything below them
     #[arg(long, value_name = "REGEX", value_parser = Exclude::regex)]
     exclude_regex: Vec<Exclude>,
+    /// Leave out extended headers of an archive in whose key this regular expression matches, such as ^TWRP
+    #[arg(long, value_name = "REGEX", value_parser = Exclude::regex)]
+    ignore_header: Vec<Exclude>,
     /// Layout of a volume that is never written, without reserve: the same as -O ro
     #[arg(long)]
     read_only: bool,
@@ -212,6 +215,7 @@ fn options(args: &Args, source: &Source) -> Result<BuildOptions> {
         },
         owner: args.owner.unwrap_or(if keep { Owner::Keep } else { Owner::All(0, 0) }),
         exclude: paths.chain(args.exclude_regex.iter().cloned()).collect(),
+        ignored_headers: args.ignore_header.clone(),
         compression: compression(args)?,
         reserved: args.reserved,
         order: args.order.clone(),

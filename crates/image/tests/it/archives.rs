@@ -2,7 +2,7 @@
 use super::Yard;
 use super::layouts::with;
 use segno_format::Features;
-use segno_image::{BuildOptions, ExtractOptions, OpenImage, Source, Target, extract};
+use segno_image::{BuildOptions, Exclude, ExtractOptions, OpenImage, Source, Target, extract};
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 
@@ -214,6 +214,35 @@ fn extended_headers_say_what_they_mean() {
     ] {
         assert!(line.contains(part), "{part} in {line}");
     }
+}
+
+/// Such as those of TWRP.
+#[test]
+fn extended_headers_of_other_programs_are_left_out_on_request() {
+    let yard = Yard::new();
+    let mut archive = Archive::default();
+    archive.extended(b'g', b"16 TWRP.all=yes\n");
+    archive.with_records("file", &[("TWRP.security.fscrypt", "0"), ("mtime", "5")], b"content");
+    let source = archive.save(&yard, "archive");
+    let build = |patterns: &[&str]| {
+        let ignored_headers = patterns.iter().map(|p| Exclude::regex(p).unwrap()).collect();
+        yard.try_build(
+            &source,
+            "image",
+            &BuildOptions { time: None, ignored_headers, ..with(Features::empty()) },
+        )
+    };
+    for patterns in [&[][..], &["^security"], &["^TWRP.all$"], &["^TWRP.security"]] {
+        let said = build(patterns).unwrap_err().to_string();
+        assert!(
+            said.contains("extended header TWRP.") && said.contains("--ignore-header"),
+            "{patterns:?}: {said}"
+        );
+    }
+    build(&["^TWRP"]).unwrap();
+    yard.extract("image", "back", &Default::default());
+    assert_eq!(yard.bytes("back/file"), b"content");
+    assert_eq!(yard.path("back/file").metadata().unwrap().mtime(), 5);
 }
 
 /// The tar of the system writes all forms of sparse files; each comes back.

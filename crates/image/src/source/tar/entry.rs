@@ -118,8 +118,11 @@ impl Entry {
                     // The plain form, if both are there.
                     let value = base64(value).ok_or_else(bad)?;
                     self.xattrs.entry(name).or_insert(value);
-                } else if !key.starts_with(SPARSE) && !is_ignored(key) {
-                    return Err(format!("extended header {} is not supported", bad()));
+                } else if !key.starts_with(SPARSE) {
+                    return Err(format!(
+                        "extended header {} is not supported; --ignore-header leaves it out",
+                        bad()
+                    ));
                 }
             }
         }

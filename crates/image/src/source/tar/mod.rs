@@ -91,9 +91,9 @@ impl Reader<'_> {
             match header.kind {
                 b'L' => self.pending.path = Some(self.name(header.size)?),
                 b'K' => self.pending.link = Some(self.name(header.size)?),
-                b'x' => self.pending.records = Some(pax::parse(&self.extension(header.size)?)?),
+                b'x' => self.pending.records = Some(self.records(header.size)?),
                 b'g' => {
-                    let records = pax::parse(&self.extension(header.size)?)?;
+                    let records = self.records(header.size)?;
                     self.globals(records)?;
                 }
                 _ => self.entry(header)?,
@@ -103,7 +103,7 @@ impl Reader<'_> {
 
     /// Keeps the records of a header that apply to all files after it.
     fn globals(&mut self, records: Records) -> Result<(), String> {
-        for (key, value) in records.into_iter().filter(|(key, _)| !entry::is_ignored(key)) {
+        for (key, value) in records {
             if entry::is_of_one_file(&key) {
                 return Err(format!("a global header has {} of one file", String::from_utf8_lossy(&key)));
             }
@@ -111,6 +111,15 @@ impl Reader<'_> {
             self.global.insert(key, value);
         }
         Ok(())
+    }
+
+    /// The records of an extended header, but for those that are left out.
+    fn records(&mut self, size: u64) -> Result<Records, String> {
+        let mut records = pax::parse(&self.extension(size)?)?;
+        let ignored = &self.options.ignored_headers;
+        records
+            .retain(|key, _| !entry::is_ignored(key) && !ignored.iter().any(|pattern| pattern.covers(key)));
+        Ok(records)
     }
 
     /// The data of an extended header.
