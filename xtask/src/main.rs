@@ -36,6 +36,7 @@ struct Cli {
 enum Command {
     KernelTwin(twin::KernelTwin),
     Boot(boot::BootTest),
+    F2fsTool(paths::F2fsTool),
     Figures(figures::Figures),
     Fsck(fsck::Fsck),
     Manifest(manifest::Manifest),
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::KernelTwin(twin) => twin.run(),
         Command::Boot(boot) => boot.run(),
+        Command::F2fsTool(tool) => tool.run(),
         Command::Figures(figures) => figures.run(),
         Command::Fsck(fsck) => fsck.run(),
         Command::Manifest(manifest) => manifest.run(),

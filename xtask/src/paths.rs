@@ -2,9 +2,10 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
+use clap::Args;
 use segno_testkit::f2fs_tools::{self, places};
 
 /// The folder cargo builds into; everything xtask fetches or unpacks goes below it.
@@ -25,6 +26,20 @@ pub fn tool(name: &str, package: &str) -> Result<PathBuf> {
 /// A call of a program of f2fs-tools.
 pub fn f2fs_tool(name: &str) -> Result<Command> {
     f2fs_tools::command(name).map_err(anyhow::Error::msg)
+}
+
+/// Print where a program of f2fs-tools is, for scripts: segno may have taken its name
+#[derive(Args)]
+pub struct F2fsTool {
+    /// Name of the program
+    name: String,
+}
+
+impl F2fsTool {
+    pub fn run(self) -> Result<ExitCode> {
+        println!("{}", Path::new(f2fs_tool(&self.name)?.get_program()).display());
+        Ok(ExitCode::SUCCESS)
+    }
 }
 
 /// Runs a command to its end; a failure carries the command line and what it said.

@@ -191,4 +191,27 @@ mod tests {
         let theirs = command("fsck.f2fs").unwrap();
         assert!(is_of_f2fs_tools(theirs.get_program().as_ref(), "fsck.f2fs"));
     }
+
+    /// They call the program that `xtask f2fs-tool` prints.
+    #[test]
+    fn scripts_do_not_call_a_program_of_f2fs_tools_by_its_name() {
+        let scripts = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts");
+        let mut read = 0;
+        for script in std::fs::read_dir(scripts).unwrap().map(|entry| entry.unwrap().path()) {
+            // It installs both.
+            if script.ends_with("package-test") || script.is_dir() {
+                continue;
+            }
+            let text = std::fs::read_to_string(&script).unwrap();
+            for name in ["mkfs.f2fs", "fsck.f2fs", "dump.f2fs", "sload.f2fs"] {
+                let calls = |line: &str| {
+                    line.trim_start().starts_with(&format!("{name} "))
+                        || line.contains(&format!("[\"{name}\""))
+                };
+                assert_eq!(text.lines().find(|line| calls(line)), None, "{}", script.display());
+            }
+            read += 1;
+        }
+        assert!(read > 30, "{read} scripts");
+    }
 }
