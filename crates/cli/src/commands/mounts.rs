@@ -55,13 +55,17 @@ fn described(mount: &Mount) -> Value {
     })
 }
 
+/// The options that a mount was given, of what [`OPTIONS_XATTR`] reads as.
+pub fn given(options: &Value) -> Vec<String> {
+    let all = options.as_object().into_iter().flat_map(Map::values);
+    all.filter_map(|option| Some(option["given"].as_str()?.to_owned())).collect()
+}
+
 /// As mount(8) prints them: the options that were given, with their values.
 fn line(mount: &Value) -> String {
     let text = |key: &str| mount[key].as_str().unwrap_or_default().to_owned();
-    let none = Map::new();
-    let given = mount["options"].as_object().unwrap_or(&none).values().filter_map(|o| o["given"].as_str());
     let mode = if mount["read_only"] == true { "ro" } else { "rw" };
-    let words: Vec<String> = [mode.to_owned()].into_iter().chain(given.map(str::to_owned)).collect();
+    let words: Vec<String> = [mode.to_owned()].into_iter().chain(given(&mount["options"])).collect();
     let state = if mount["state"] == "mounted" { String::new() } else { format!(": {}", text("state")) };
     let (image, dir) = (show::path(text("image").as_ref()), show::path(text("dir").as_ref()));
     format!("{image} on {dir} type {} ({}){state}", text("type"), words.join(","))

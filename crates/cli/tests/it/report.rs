@@ -44,7 +44,7 @@ fn a_mount_is_reported_as_it_is_now() {
     let (image, dir) = (scratch.image(), scratch.path("mnt"));
     std::fs::create_dir(&dir).unwrap();
     let dir = dir.to_str().unwrap();
-    output(&["mount", "-o", "fsync_mode=nobarrier,commit=600", &image, dir]);
+    output(&["mount", "-o", "fsync_mode=nobarrier,commit=600,shutdown", &image, dir]);
     let filled = fill(&format!("{dir}/file"));
     let report = json(&["report", "--json", dir]);
     let said = Command::new("stat").args(["-f", "-c", "%S %b %f %a", dir]).output().unwrap();
@@ -63,6 +63,7 @@ fn a_mount_is_reported_as_it_is_now() {
     for start in [
         "100 % of the space for files is in use, 0 B are available",
         "fsync flushes nothing (fsync_mode=nobarrier)",
+        "The mount can be stopped as if the power failed (shutdown)",
     ] {
         assert!(facts.iter().any(|f| f.starts_with(start)), "{start}: {facts:?}");
     }

@@ -52,6 +52,7 @@ pub fn of(state: &State<'_>) -> Vec<Finding> {
         all.extend(durability(&state.name, counters));
         all.extend(speed(&state.name, counters));
     }
+    all.extend(options(&state.name, &state.options));
     all.sort_by_key(|f| f.level != Level::Serious);
     all
 }
@@ -191,6 +192,35 @@ fn durability(dir: &str, counters: &[Reading]) -> Vec<Finding> {
     all.into_iter().flatten().collect()
 }
 
+/// Options that no counter shows.
+fn options(dir: &str, given: &[String]) -> Vec<Finding> {
+    let on = |name| given.iter().any(|word| word == name);
+    let remount = format!("`segno umount {dir}`, then mount it again without that option");
+    let all = [
+        serious(
+            on("unfenced"),
+            "Nothing keeps a second writer out of the store (unfenced): two mounts at once destroy the volume",
+            "Mount it on one host only, or copy it with `segno store export` to a store that creates objects conditionally",
+        ),
+        serious(
+            on("insecure"),
+            "Data and signed requests go to the store without encryption (insecure)",
+            remount.as_str(),
+        ),
+        advice(
+            on("shutdown"),
+            "The mount can be stopped as if the power failed (shutdown), an option for crash tests",
+            remount.as_str(),
+        ),
+        advice(
+            on("norecovery") || on("disable_roll_forward"),
+            "The mount shows the last checkpoint, without what was fsynced since (norecovery)",
+            remount.as_str(),
+        ),
+    ];
+    all.into_iter().flatten().collect()
+}
+
 /// What makes a mount slower than it could be.
 fn speed(dir: &str, counters: &[Reading]) -> Vec<Finding> {
     let value = |name| counters::value(counters, name);
@@ -259,6 +289,16 @@ Linux and fsck.f2fs do not know the journal: after a crash they would change the
         assert_eq!(facts(&durability("mnt", &counters)), expected);
         let safe = counters::sample(&[("journal_bytes_size", 4 << 20), ("journal_guard", 1)]);
         assert_eq!(facts(&durability("mnt", &safe)), "");
+    }
+
+    #[test]
+    fn options_without_a_counter_are_named() {
+        let given = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(facts(&options("mnt", &given(&["journal=auto", "cache=64M"]))), "");
+        for word in ["unfenced", "insecure", "shutdown", "norecovery"] {
+            let found = options("mnt", &given(&["cache=64M", word]));
+            assert!(found.len() == 1 && found[0].fact.contains(&format!("({word})")), "{word}: {found:?}");
+        }
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! What a report is made of.
+use crate::commands::mounts::given;
 use crate::counters::{self, Moment, Reading};
 use crate::image;
 use crate::segments::Segments;
 use crate::usage::Usage;
-use anyhow::Result;
+use anyhow::{Context, Result};
+use segno_fuse::OPTIONS_XATTR;
 use serde::Serialize;
 use std::path::Path;
 
@@ -13,6 +15,8 @@ pub struct State<'a> {
     pub name: String,
     pub segments: &'a Segments,
     pub counters: Option<Moment>,
+    /// What a mount was given after `-o`.
+    pub options: Vec<String>,
     pub space: Space,
 }
 
@@ -29,7 +33,8 @@ impl<'a> State<'a> {
         let is_mount = volume.is_dir();
         let space = if is_mount { Space::of_mount(volume)? } else { Space::of_volume(segments) };
         let counters = is_mount.then(|| Moment::read(volume)).transpose()?;
-        Ok(Self { name: volume.display().to_string(), segments, counters, space })
+        let options = if is_mount { options(volume)? } else { Vec::new() };
+        Ok(Self { name: volume.display().to_string(), segments, counters, options, space })
     }
 
     /// Those of a mount.
@@ -37,7 +42,7 @@ impl<'a> State<'a> {
         self.counters.as_ref().map(|moment| moment.readings.as_slice())
     }
 
-    /// How full the journal of the mount is, and when segments are discarded.
+    /// With which options it is mounted, how full its journal is, and when segments are discarded.
     pub fn rows_of_mount(&self) -> Vec<(&'static str, String)> {
         let Some(readings) = self.readings() else { return Vec::new() };
         let value = |name| counters::value(readings, name);
@@ -51,8 +56,15 @@ impl<'a> State<'a> {
             0 => format!("{} segments so far, {waiting} wait", value("discards")),
             _ => "on request only".to_owned(),
         };
-        vec![("Journal", journal), ("Discard", discard)]
+        let options = if self.options.is_empty() { "none".to_owned() } else { self.options.join(",") };
+        vec![("Options", options), ("Journal", journal), ("Discard", discard)]
     }
+}
+
+fn options(dir: &Path) -> Result<Vec<String>> {
+    let failed = || format!("cannot read the options of {}", dir.display());
+    let text = image::answer(dir, OPTIONS_XATTR).map_err(|e| image::unanswered(e, dir, failed))?;
+    Ok(given(&serde_json::from_slice(&text).with_context(failed)?))
 }
 
 impl Space {
