@@ -1,6 +1,7 @@
 //! The external journal of a volume: the option of the commands that need it, and how all of them open it.
 use crate::image;
 use crate::path::reason;
+use crate::tag;
 use anyhow::{Context, Result, ensure};
 use segno::Checker;
 use segno_device::{BlockDevice, FileDevice, OpenOptions, Overlay, share_storage};
@@ -16,9 +17,14 @@ pub struct JournalOption {
 }
 
 impl JournalOption {
+    /// The file or device, if one was named.
+    pub fn path(&self) -> Result<Option<PathBuf>> {
+        self.journal.as_deref().map(tag::resolve).transpose()
+    }
+
     /// Opens the journal, if one was named.
     pub fn open(&self, images: &[PathBuf], options: OpenOptions) -> Result<Option<Arc<dyn BlockDevice>>> {
-        self.journal.as_deref().map(|path| open(path, images, options)).transpose()
+        self.path()?.map(|path| open(&path, images, options)).transpose()
     }
 }
 
@@ -39,7 +45,7 @@ pub struct External(Option<(PathBuf, Arc<dyn BlockDevice>)>);
 impl External {
     /// Opens its storage.
     pub fn open(option: &JournalOption, images: &[PathBuf], options: OpenOptions) -> Result<Self> {
-        Ok(Self(option.journal.clone().zip(option.open(images, options)?)))
+        Ok(Self(option.path()?.zip(option.open(images, options)?)))
     }
 
     /// Makes sure that it is one of this volume.

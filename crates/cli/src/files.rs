@@ -131,18 +131,15 @@ impl<A: clap::Args + FileCommand> OnImage<A> {
     /// Opens the volume, runs the command, and closes the volume. What was done before an error stays.
     pub fn run(&self) -> Outcome {
         let (image, changes) = (&self.of.image, self.command.changes());
+        // A confined command cannot look for the device of a tag.
+        let images = self.of.identities()?;
         let open = || self.of.open(!changes);
         let storage = match self.command.confinement() {
             Some(confinement) => confinement.opened(image, open)?,
             None => open()?,
         };
         let volume = storage.volume()?;
-        let files = Files {
-            volume: &volume,
-            dir: PathBuf::new(),
-            images: self.of.identities(),
-            stopped: Arc::default(),
-        };
+        let files = Files { volume: &volume, dir: PathBuf::new(), images, stopped: Arc::default() };
         let done = self.command.run(&files);
         if !changes {
             return done;

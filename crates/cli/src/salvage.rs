@@ -45,8 +45,12 @@ pub fn open(paths: &[PathBuf]) -> Result<Arc<dyn BlockDevice>> {
     opened.map_err(image::explain)
 }
 
-/// The target must not be the source or on it.
-pub fn refuse_inside(source: &Path, target: &Path) -> Result<()> {
+/// The target must not be one of the sources or on it.
+pub fn refuse_inside(sources: &[PathBuf], target: &Path) -> Result<()> {
+    sources.iter().try_for_each(|source| refuse_inside_one(source, target))
+}
+
+fn refuse_inside_one(source: &Path, target: &Path) -> Result<()> {
     let source_meta = std::fs::metadata(Location::of(source).file())
         .with_context(|| format!("cannot open {}", source.display()))?;
     refuse_source(source, target)?;
@@ -65,8 +69,8 @@ pub fn refuse_inside(source: &Path, target: &Path) -> Result<()> {
 
 /// How to find the volume.
 pub struct Search<'a> {
-    /// The device, for messages.
-    pub source: &'a Path,
+    /// All devices of the volume.
+    pub sources: &'a [PathBuf],
     /// Byte that it starts at.
     pub offset: Option<u64>,
     pub known_bad: &'a BadBlocks,
@@ -94,7 +98,7 @@ pub fn with_volume(
                 if let Some(path) = search.kept {
                     keep(
                         path,
-                        image::copy_mode([search.source]),
+                        image::copy_mode(search.sources),
                         &found.to_bytes(device.block_count(), offset),
                     )?;
                 }
@@ -104,9 +108,9 @@ pub fn with_volume(
             Err(e) => return Err(e.into()),
         }
     }
-    let contents =
-        Contents::of(device).with_context(|| format!("cannot read {}", search.source.display()))?;
-    bail!("{} {contents}, and no node of an F2FS volume was found", search.source.display())
+    let name = search.sources.first().map(|path| path.display().to_string()).unwrap_or_default();
+    let contents = Contents::of(device).with_context(|| format!("cannot read {name}"))?;
+    bail!("{name} {contents}, and no node of an F2FS volume was found")
 }
 
 fn load(device: &dyn BlockDevice, search: &Search<'_>, path: &Path) -> Result<(Found, u64)> {

@@ -89,11 +89,16 @@ impl DeviceOption {
 
     /// All devices of a volume of which some were named without the option.
     pub fn after(&self, named: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
-        let mut all = [named, &self.further].concat();
-        if let Some(first) = all.first_mut() {
-            *first = self.part.of(first)?;
-        }
-        Ok(all)
+        let all = [named, &self.further].concat();
+        let found =
+            |(n, path): (usize, &PathBuf)| if n == 0 { self.part.of(path) } else { tag::resolve(path) };
+        all.iter().enumerate().map(found).collect()
+    }
+
+    /// The device with the superblock, and the others.
+    pub fn apart(&self, image: &Path) -> anyhow::Result<(PathBuf, Vec<PathBuf>)> {
+        let mut all = self.of(image)?.into_iter();
+        Ok((all.next().unwrap_or_default(), all.collect()))
     }
 }
 
@@ -159,15 +164,15 @@ impl ImageArgs {
     }
 
     /// All devices of the volume.
-    pub fn devices(&self) -> Vec<PathBuf> {
-        [std::slice::from_ref(&self.image), &self.storage.devices.further].concat()
+    pub fn devices(&self) -> anyhow::Result<Vec<PathBuf>> {
+        self.storage.devices.of(&self.image)
     }
 
     /// Device and inode numbers of the files that the volume is on, with its external journal.
-    pub fn identities(&self) -> Vec<(u64, u64)> {
-        let all = self.devices().into_iter().chain(self.storage.journal.journal.clone());
+    pub fn identities(&self) -> anyhow::Result<Vec<(u64, u64)>> {
+        let all = self.devices()?.into_iter().chain(self.storage.journal.path()?);
         let found = all.filter_map(|path| Location::of(&path).file().metadata().ok());
-        found.map(|found| (found.dev(), found.ino())).collect()
+        Ok(found.map(|found| (found.dev(), found.ino())).collect())
     }
 }
 

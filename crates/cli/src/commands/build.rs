@@ -135,8 +135,9 @@ impl MetadataArgs {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    let source = Source::of_path(&args.storage.devices.part.of(&args.source)?)?;
-    let options = options(args, &source)?;
+    let (source, devices) = args.storage.devices.apart(&args.source)?;
+    let source = Source::of_path(&source)?;
+    let options = options(args, &source, devices)?;
     let job = Job { source: &source, image: &args.image, force: args.force, options: &options };
     let report = make(&job, &args.confine)?;
     if args.quiet { Ok(()) } else { print(&args.image, &report, args.json) }
@@ -198,7 +199,7 @@ fn refuse_inside(image: &Path, source: &Path) -> Result<()> {
     Ok(())
 }
 
-fn options(args: &Args, source: &Source) -> Result<BuildOptions> {
+fn options(args: &Args, source: &Source, devices: Vec<PathBuf>) -> Result<BuildOptions> {
     let mut volume = args.volume.options()?;
     if args.read_only {
         volume.features |= Features::RO;
@@ -221,8 +222,8 @@ fn options(args: &Args, source: &Source) -> Result<BuildOptions> {
         order: args.order.clone(),
         threads: args.threads,
         sparse: args.sparse,
-        journal: args.storage.journal.journal.clone(),
-        devices: args.storage.devices.further.clone(),
+        journal: args.storage.journal.path()?,
+        devices,
         metadata: args.metadata.options(),
     })
 }

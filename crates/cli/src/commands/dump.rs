@@ -45,12 +45,12 @@ fn structures() -> Vec<String> {
 pub fn run(args: &Args) -> Result<()> {
     let what = What::parse(&args.what, args.versions, args.cleared).map_err(usage)?;
     let (paths, options) = (args.devices.of(&args.image)?, image::READ_ONLY);
-    let device = match image::open_damaged(&paths, options, open_volume) {
-        Err(e @ (DeviceError::Member { .. } | DeviceError::NotNamed { .. })) => {
+    let device = match (image::open_damaged(&paths, options, open_volume), paths.first()) {
+        (Err(e @ (DeviceError::Member { .. } | DeviceError::NotNamed { .. })), Some(first)) => {
             image::note_incomplete(e);
-            open_storage(&args.devices.part.of(&args.image)?, options)
+            open_storage(first, options)
         }
-        opened => opened,
+        (opened, _) => opened,
     };
     let device = device.map_err(image::explain)?;
     image::note_unsupported(&*device);

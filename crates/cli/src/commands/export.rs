@@ -40,14 +40,13 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<()> {
     let mut settings = Settings::parse(&args.options, false).map_err(usage)?;
-    settings.devices.extend_from_slice(&args.devices.further);
     refuse_others(&settings).map_err(usage)?;
     segno_fuse::share_heap();
     let path = args.vhost_user.display();
     // Who sees the socket may end the server: a signal is kept until it serves.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let socket = Socket::bind(&args.vhost_user).with_context(|| format!("cannot listen on {path}"))?;
-    let image = settings.part.and(&args.devices.part).of(&args.image)?;
+    let image = settings.find_devices(&args.image, &args.devices)?;
     let open = || Devices::open(&absolute(&image)?, &settings, open_volume);
     // Of a volume on this machine nothing else is opened.
     let confinement = Confinement::new(&args.confine).caches(settings.store.cache.as_deref());

@@ -62,10 +62,11 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<()> {
+    let (image, devices) = args.of.storage.devices.apart(&args.of.image)?;
     let options = ExtractOptions {
         path: args.path.clone(),
-        journal: args.of.storage.journal.journal.clone(),
-        devices: args.of.storage.devices.further.clone(),
+        journal: args.of.storage.journal.path()?,
+        devices,
         mount_point: args.mount_point.clone(),
         fs_config: args.fs_config.clone(),
         file_contexts: args.file_contexts.clone(),
@@ -74,12 +75,13 @@ pub fn run(args: &Args) -> Result<()> {
     };
     for list in [&args.fs_config, &args.file_contexts, &args.manifest].into_iter().flatten() {
         ensure!(args.force || !list.exists(), "{} exists already; overwrite it with -f", list.display());
-        for source in args.of.devices() {
-            refuse_source(&source, list)?;
+        for source in options.devices.iter().chain([&image]) {
+            refuse_source(source, list)?;
         }
     }
-    let image = OpenImage::open(&args.of.image, &options.devices, options.journal.as_deref());
-    let (image, target) = (image.map_err(explain_image)?, Opened::open(args)?);
+    let mode = image::copy_mode(options.devices.iter().chain([&image]));
+    let image = OpenImage::open(&image, &options.devices, options.journal.as_deref());
+    let (image, target) = (image.map_err(explain_image)?, Opened::open(args, mode)?);
     confinement(args).enter();
     let mut progress = Progress::default();
     let mut show = |p: segno_image::Progress<'_>| {
@@ -120,7 +122,8 @@ enum Opened<'a> {
 }
 
 impl<'a> Opened<'a> {
-    fn open(args: &'a Args) -> Result<Self> {
+    /// `mode` is that of an archive.
+    fn open(args: &'a Args, mode: u32) -> Result<Self> {
         match (&args.tar, &args.dest) {
             (Some(tar), _) if tar.as_os_str() == "-" => {
                 if args.json {
@@ -129,9 +132,7 @@ impl<'a> Opened<'a> {
                 }
                 Ok(Self::Stdout)
             }
-            (Some(tar), _) => {
-                Ok(Self::Archive(NewFile::create(tar, args.force, image::copy_mode([&args.of.image]))?))
-            }
+            (Some(tar), _) => Ok(Self::Archive(NewFile::create(tar, args.force, mode)?)),
             (None, dest) => {
                 let dest = dest.as_deref().context("a directory or --tar is needed")?;
                 let made = NewDir::create(dest).with_context(|| format!("cannot create {}", dest.display()));

@@ -5,6 +5,7 @@ use crate::exit::Outcome;
 use crate::out::stdout;
 use crate::progress::Progress;
 use crate::show;
+use crate::tag;
 use anyhow::Context;
 use segno::find::{Found, Holds, Part, find};
 use segno_format::size;
@@ -30,9 +31,10 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Outcome {
-    Confinement::new(&args.confine).reads(&args.image).enter();
+    let image = tag::resolve(&args.image)?;
+    Confinement::new(&args.confine).reads(&image).enter();
     let mut shown = Progress::default();
-    let found = find(&args.image, &mut |bytes| shown.show(|| format!("{} searched", size::human(bytes))))?;
+    let found = find(&image, &mut |bytes| shown.show(|| format!("{} searched", size::human(bytes))))?;
     drop(shown);
     let mut out = stdout();
     if args.json {
@@ -41,7 +43,7 @@ pub fn run(args: &Args) -> Outcome {
         print(&mut out, &found).context("cannot print")?;
     }
     if let Some(problem) = &found.problem {
-        eprintln!("segno: {} {problem}", args.image.display());
+        eprintln!("segno: {} {problem}", image.display());
     }
     let any = found.problem.is_none() && found.parts.iter().any(Part::is_volume);
     Ok(if any { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -72,7 +72,7 @@ pub fn run(args: &Args) -> Outcome {
     let device = salvage::open(&paths)?;
     let journal = External::open(&args.storage.journal, &paths, image::READ_ONLY)?;
     for path in args.made().chain(args.target()) {
-        salvage::refuse_inside(&args.source, path)?;
+        salvage::refuse_inside(&paths, path)?;
     }
     let made = args.target().map(made).transpose()?;
     confinement(args).enter();
@@ -82,13 +82,13 @@ pub fn run(args: &Args) -> Outcome {
     let target = args.target().map(|path| open_target(args, path)).transpose()?;
     let known_bad = known_bad(args)?;
     let blocks = device.block_count();
-    let search = Search { source: &args.source, offset, known_bad: &known_bad, kept, stop: &stop };
+    let search = Search { sources: &paths, offset, known_bad: &known_bad, kept, stop: &stop };
     let done = salvage::with_volume(&*device, &search, |device, found| {
         if let Some(path) = &args.map {
             std::fs::write(path, found.bad.to_map(blocks))
                 .with_context(|| format!("cannot write the map {}", path.display()))?;
         }
-        copy(args, device, found, only, target, &stop)
+        copy(args, (device, &paths), found, only, target, &stop)
     })?;
     if let Some(made) = made {
         made.keep();
@@ -147,7 +147,7 @@ fn known_bad(args: &Args) -> Result<BadBlocks> {
 
 fn copy(
     args: &Args,
-    device: &dyn BlockDevice,
+    (device, paths): (&dyn BlockDevice, &[PathBuf]),
     found: Found,
     only: Option<glob::Pattern>,
     target: Option<Target>,
@@ -186,7 +186,7 @@ fn copy(
         }
         (None, Some(path)) => {
             let bytes = rescue_image::size_of(&volume, device.block_count());
-            let mut target = ImageTarget::create(path, bytes, image::copy_mode(args.place()?.0))?;
+            let mut target = ImageTarget::create(path, bytes, image::copy_mode(paths))?;
             copy_to(&mut target)?;
             target.close()?;
         }

@@ -1,7 +1,7 @@
 //! `segno sparse`: Android sparse images.
 use crate::document::Schema;
 use crate::new_file::NewFile;
-use crate::{image, out};
+use crate::{image, out, tag};
 use anyhow::{Context, Result};
 use segno_device::{Use, hold};
 use segno_format::size;
@@ -60,6 +60,7 @@ enum Action {
 pub fn run(args: &Args) -> Result<()> {
     match &args.action {
         Action::Pack { force, block_size, json, input, output } => {
+            let input = &tag::resolve(input)?;
             let new = NewFile::create(output, *force, copy_mode([input]))?;
             let _held = image::patiently(|| hold(input, Use::Read)).map_err(image::explain)?;
             let raw = open(input)?;

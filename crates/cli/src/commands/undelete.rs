@@ -21,7 +21,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use std::collections::HashSet;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -65,7 +65,7 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Outcome {
     let stop = salvage::set_by([SIGINT, SIGTERM])?;
-    let images = args.of.devices();
+    let images = args.of.devices()?;
     let mut device = salvage::open(&images)?;
     refuse_unsupported(args, &*device)?;
     if !args.previous {
@@ -76,11 +76,11 @@ pub fn run(args: &Args) -> Outcome {
         bail!("--unproven may show other users' data: only root may use it");
     }
     let kept = args.scan.as_deref();
-    if let Some(path) = kept {
-        salvage::refuse_inside(&args.of.image, path)?;
+    for path in kept.into_iter().chain(target(args)) {
+        salvage::refuse_inside(&images, path)?;
     }
     let search =
-        Search { source: &args.of.image, offset: None, known_bad: &BadBlocks::default(), kept, stop: &stop };
+        Search { sources: &images, offset: None, known_bad: &BadBlocks::default(), kept, stop: &stop };
     salvage::with_volume(&*device, &search, |device, found| {
         if args.previous { previous(args, device, found) } else { deleted(args, device, found, &stop) }
     })
@@ -183,9 +183,13 @@ fn deleted(args: &Args, device: &dyn BlockDevice, found: Found, stop: &AtomicBoo
     Ok(if doubtful + failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+/// The directory that is filled.
+fn target(args: &Args) -> Option<&Path> {
+    args.to.as_deref().filter(|_| !args.list)
+}
+
 fn open_target(args: &Args) -> Result<Option<Target>> {
-    let Some(path) = args.to.as_ref().filter(|_| !args.list) else { return Ok(None) };
-    salvage::refuse_inside(&args.of.image, path)?;
+    let Some(path) = target(args) else { return Ok(None) };
     let options = OutputOptions { resume: false, preserve: args.preserve.chosen() };
     Ok(Some(Target::open(path, options)?))
 }

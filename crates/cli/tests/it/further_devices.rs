@@ -70,13 +70,13 @@ const TABLE: u64 = 1024 + 2201;
 const ENTRY: u64 = 68;
 
 /// A volume of three devices with a file.
-struct Several {
-    scratch: Scratch,
-    devices: [String; 3],
+pub(super) struct Several {
+    pub scratch: Scratch,
+    pub devices: [String; 3],
 }
 
 impl Several {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let scratch = Scratch::new();
         let devices =
             ["first", "second", "third"].map(|name| scratch.path(name).to_str().unwrap().to_owned());
@@ -105,7 +105,7 @@ impl Several {
         out
     }
 
-    fn words(&self, row: &[&str], first: &str) -> Vec<String> {
+    pub fn words(&self, row: &[&str], first: &str) -> Vec<String> {
         let place = |word: &&str| match *word {
             "IMAGE" => first.to_owned(),
             "OUT" => self.out().to_str().unwrap().to_owned(),

@@ -53,6 +53,7 @@ mod store;
 mod store_answers;
 mod surroundings;
 mod swapped;
+mod tags;
 mod tangled;
 mod two_packs;
 mod unsupported;

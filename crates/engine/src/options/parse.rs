@@ -53,7 +53,8 @@ impl Parsed {
             "off" => (JournalMode::Off, None),
             "auto" => (JournalMode::Auto, None),
             "on" => (JournalMode::On, None),
-            path if path.contains('/') => (JournalMode::On, Some(PathBuf::from(path))),
+            // A device by its tag, as LABEL=NAME, has no slash.
+            path if path.contains(['/', '=']) => (JournalMode::On, Some(PathBuf::from(path))),
             _ => return Err("choose off, auto, on, or the path of a file with a slash in it".into()),
         };
         (self.options.journal, self.journal) = (mode, path);

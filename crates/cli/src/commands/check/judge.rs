@@ -21,11 +21,11 @@ pub struct Opened {
 /// Opens all devices, or only the first one if it is too damaged to name the others: there is damage to report then. A volume
 /// that is mounted read-only, as the root is at boot, can be checked, and repaired if it is a block device.
 pub fn open(args: &Args, read_only: bool) -> Result<Opened> {
-    let (paths, options) = (args.paths()?, OpenOptions { read_only, direct: false });
-    if let Some(device) = store::open(&paths, options, &store::Settings::default())? {
+    let (paths, options) = (args.image.as_slice(), OpenOptions { read_only, direct: false });
+    if let Some(device) = store::open(paths, options, &store::Settings::default())? {
         return Ok(Opened { device, mounted: None });
     }
-    match (image::open_damaged(&paths, options, open_volume_recorded), paths.as_slice()) {
+    match (image::open_damaged(paths, options, open_volume_recorded), paths) {
         (Ok(device), _) => Ok(Opened { device, mounted: None }),
         (Err(e), [only]) => held(only, e),
         (Err(e), _) => Err(image::explain(e)),

@@ -10,10 +10,10 @@ mod replay;
 use crate::confine::{ConfineOption, Confinement};
 use crate::document::Schema;
 use crate::exit::{Outcome, WithCode, fsck};
-use crate::external_journal::External;
+use crate::external_journal::{External, JournalOption};
 use crate::out::stdout;
 use crate::path::cause;
-use crate::storage::StorageOptions;
+use crate::storage::{DeviceOption, StorageOptions};
 use anyhow::Result;
 pub use args::of_check;
 use cancel::{Cancel, Phase};
@@ -96,7 +96,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Outcome {
-    let done = run_on(args, &Cancel::default());
+    let done = args.found().and_then(|args| run_on(&args, &Cancel::default()));
     done.map_err(|e| if e.is::<WithCode>() { e } else { WithCode(fsck::OPERATIONAL, e).into() })
 }
 
@@ -151,7 +151,7 @@ fn run_on(args: &Args, cancel: &Cancel) -> Outcome {
 fn open(args: &Args) -> Result<(Opened, External)> {
     let options = OpenOptions { read_only: !args.writes_in_place(), direct: false };
     let opened = judge::open(args, options.read_only)?;
-    Ok((opened, External::open(&args.storage.journal, &args.paths()?, options)?))
+    Ok((opened, External::open(&args.storage.journal, &args.image, options)?))
 }
 
 /// Plans, replays and repairs as far as the options permit.
@@ -253,9 +253,12 @@ impl Args {
         terminals && !self.writes() && !self.dry_run && !self.json && !self.quiet
     }
 
-    /// All devices that are named.
-    fn paths(&self) -> Result<Vec<PathBuf>> {
-        self.storage.devices.after(&self.image)
+    /// The same with the devices that its options and tags name.
+    fn found(&self) -> Result<Self> {
+        let image = self.storage.devices.after(&self.image)?;
+        let journal = JournalOption { journal: self.storage.journal.path()? };
+        let storage = StorageOptions { devices: DeviceOption::default(), journal };
+        Ok(Self { image, storage, ..self.clone() })
     }
 
     /// The image with the superblock.
@@ -279,8 +282,7 @@ impl Args {
             return all;
         }
         // After a yes the same volume is opened for the repair.
-        let further = &self.storage.devices.further;
-        let files = self.image.iter().chain(further).chain(&self.storage.journal.journal);
+        let files = self.image.iter().chain(&self.storage.journal.journal);
         files.fold(all, |all, path| all.opens_again(path))
     }
 }

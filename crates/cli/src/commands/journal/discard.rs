@@ -74,7 +74,7 @@ fn has_changes(state: Option<&Opened>) -> bool {
 /// A lost external journal may have left its marks on the volume.
 fn give_up(args: &DiscardArgs, why: Error) -> Result<()> {
     let options = OpenOptions { read_only: false, direct: false };
-    let device = image::open(&args.target.of.devices(), options)?;
+    let device = image::open(&args.target.of.devices()?, options)?;
     if !segno_engine::give_up_journal(device)? {
         return Err(why);
     }

@@ -27,7 +27,7 @@ impl Found {
     /// Opens image and journal. The error for an image without room for a journal names the remedy.
     pub fn open(of: &ImageArgs, read_only: bool) -> Result<Self> {
         let options = OpenOptions { read_only, direct: false };
-        let (images, journal) = (of.devices(), &of.storage.journal);
+        let (images, journal) = (of.devices()?, &of.storage.journal);
         let device = image::open(&images, options)?;
         let file = journal.open(&images, options)?;
         let area = file.map_or_else(|| gap(&device), |file| Ok(Area::whole(file)))?;
@@ -39,7 +39,7 @@ impl Found {
         }
         let pack = inspect::checkpoint(&*device, &sb)?;
         let (checkpoint, external) = (pack.journaled(&sb), pack.external_journal);
-        Ok(Self { device, checkpoint, guarded: sb.guarded, external, area, file: journal.journal.clone() })
+        Ok(Self { device, checkpoint, guarded: sb.guarded, external, area, file: journal.path()? })
     }
 
     /// The journal's own description; `None` without a journal.

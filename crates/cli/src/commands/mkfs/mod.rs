@@ -10,7 +10,7 @@ use crate::document::Schema;
 use crate::image::{explain, patiently};
 use crate::out::stdout;
 use crate::storage::PartOption;
-use crate::{show, store};
+use crate::{show, store, tag};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use segno_clean::guard::Extent;
 use segno_device::{BlockDevice, DeviceError, FileDevice, Location, OpenOptions, open_storage};
@@ -143,7 +143,7 @@ fn members(args: &Args, options: &MkfsOptions) -> Result<Vec<Member>> {
     };
     let mut members = vec![first];
     for path in &args.devices {
-        members.push(existing(path, args)?);
+        members.push(existing(&tag::resolve(path)?, args)?);
     }
     Ok(members)
 }

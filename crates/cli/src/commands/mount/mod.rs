@@ -67,8 +67,7 @@ fn start(args: &Args, mut settings: Settings) -> Outcome {
         return Err(usage(anyhow!("an image and a directory are needed")));
     };
     settings.store.takeover |= args.takeover;
-    settings.devices.extend_from_slice(&args.devices.further);
-    let image = settings.part.and(&args.devices.part).of(image)?;
+    let image = settings.find_devices(image, &args.devices)?;
     settings.kept = args.kept;
     let plan = Plan::new(&image, dir, settings)?;
     if args.foreground || args.detach {

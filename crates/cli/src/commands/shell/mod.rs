@@ -89,7 +89,7 @@ pub fn run(args: &Args) -> Outcome {
     let volume = args.of.open(args.read_only)?.volume()?;
     Confinement::new(&args.confine).runs_commands(&args.of.image).enter_of_process();
     let stopped = stopped_by_signals()?;
-    let files = Files { volume: &volume, dir: PathBuf::from("/"), images: args.of.identities(), stopped };
+    let files = Files { volume: &volume, dir: PathBuf::from("/"), images: args.of.identities()?, stopped };
     let mut session = Session { args, files, is_interactive: false, has_ended: false };
     let done = match &args.command {
         Some(text) => {

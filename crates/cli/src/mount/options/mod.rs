@@ -15,8 +15,8 @@ pub mod pages;
 mod suggest;
 mod table;
 
-use crate::storage::PartOption;
-use crate::store;
+use crate::storage::{DeviceOption, PartOption};
+use crate::{store, tag};
 use anyhow::{Result, anyhow, bail, ensure};
 use described::Described;
 use flag::Flag;
@@ -27,7 +27,7 @@ use segno_engine::options::Parsed;
 use segno_fuse::{AtDeath, FuseOptions, Ownership};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// The settings of a mount, as `-o` selects them.
@@ -109,6 +109,16 @@ impl Settings {
             "writeback needs cache=/DIR, a directory on local disk"
         );
         Ok(settings)
+    }
+
+    /// Finds all devices that the words and the options of a command name; returns the one with the superblock.
+    pub fn find_devices(&mut self, image: &Path, options: &DeviceOption) -> Result<PathBuf> {
+        let further = [self.devices.as_slice(), &options.further].concat();
+        let all = DeviceOption { part: self.part.and(&options.part), further };
+        self.journal = self.journal.as_deref().map(tag::resolve).transpose()?;
+        let (first, further) = all.apart(image)?;
+        self.devices = further;
+        Ok(first)
     }
 
     /// All options with what is in force, as one object: what was given, or else the default.
