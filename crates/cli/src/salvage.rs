@@ -5,10 +5,15 @@ use crate::image;
 use crate::new_file::refuse_source;
 use crate::out::stdout;
 use crate::progress::Progress;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use parking_lot::Mutex;
-use segno_device::{BlockDevice, Contents, DeviceError, Location, open_volume, open_without_superblock};
-use segno_format::size;
+use segno::find::{Part, find};
+use segno::inspect;
+use segno_device::{
+    BlockDevice, Contents, DeviceError, Location, open_volume, open_without_superblock, table,
+};
+use segno_format::superblock::SUPERBLOCK_OFFSET;
+use segno_format::{BLOCK_SIZE, size};
 use segno_host::write_file;
 use segno_rescue::output::Item;
 use segno_rescue::scan::BadBlocks;
@@ -34,10 +39,14 @@ pub fn set_by(signals: [i32; 2]) -> Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
-/// Opens the source for reading, with all devices that are named.
-pub fn open(paths: &[PathBuf]) -> Result<Arc<dyn BlockDevice>> {
+/// Opens the source for reading, with all devices that are named. Without a volume at its start, and unless the byte is known at which
+/// one begins, it has one partition with a volume or none.
+pub fn open(paths: &[PathBuf], offset: Option<u64>) -> Result<Arc<dyn BlockDevice>> {
     let opened = match image::patiently(|| open_volume(paths, image::READ_ONLY)) {
         Err(DeviceError::NoSuperblock { .. } | DeviceError::TooSmall { .. }) => {
+            if let ([image], None) = (paths, offset) {
+                refuse_several(image, &partitions(image)?)?;
+            }
             open_without_superblock(paths, image::READ_ONLY)
         }
         opened => opened,
@@ -64,6 +73,51 @@ fn refuse_inside_one(source: &Path, target: &Path) -> Result<()> {
             source.display()
         );
     }
+    Ok(())
+}
+
+/// Partitions that have a volume, where a table names them.
+fn partitions(image: &Path) -> Result<Vec<PathBuf>> {
+    if Location::of(image).is_part() || !table(image).is_ok_and(|table| table.is_ok()) {
+        return Ok(Vec::new());
+    }
+    let found = find(image, &mut |_| {})?;
+    Ok(found.parts.into_iter().filter(Part::is_volume).map(|part| part.location).collect())
+}
+
+/// The volume that was found and all others of which a superblock and a checkpoint are left, but for those inside another one. Nothing if
+/// its own superblock is lost: then it is not known where it ends.
+fn volumes(image: &Path, device: &dyn BlockDevice, found: &Found, offset: u64) -> Vec<PathBuf> {
+    let (mut starts, mut end) = (Vec::new(), 0);
+    let at =
+        |mark: &u64| mark.saturating_mul(SECTOR).saturating_add(offset).checked_sub(SUPERBLOCK_OFFSET as u64);
+    for start in found.marks.iter().filter_map(at) {
+        let volume = Shifted::new(device, start);
+        if start >= end
+            && let Ok(superblock) = inspect::superblock(&volume)
+            && inspect::checkpoint(&volume, &superblock).is_ok()
+        {
+            let bytes = superblock.device_blocks().0.saturating_mul(BLOCK_SIZE as u64);
+            end = start.saturating_add(bytes);
+            starts.push(start);
+        }
+    }
+    let base =
+        u64::try_from(found.base).map(|base| base.saturating_mul(BLOCK_SIZE as u64).saturating_add(offset));
+    if !base.is_ok_and(|base| starts.contains(&base)) {
+        return Vec::new();
+    }
+    starts.into_iter().map(|start| Location::bytes(image, start, None).path()).collect()
+}
+
+/// None of several volumes is taken for the one that is meant.
+fn refuse_several(image: &Path, volumes: &[PathBuf]) -> Result<()> {
+    let list = volumes.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
+    let image = image.display();
+    ensure!(
+        volumes.len() < 2,
+        "{image} has several volumes, {list}: name one of them; `segno find {image}` describes them"
+    );
     Ok(())
 }
 
@@ -95,6 +149,11 @@ pub fn with_volume(
         let shifted = Shifted::new(device, offset);
         match scan_shown(&shifted, search.known_bad, known.map(|_| 0), search.stop) {
             Ok(found) => {
+                if let ([image], None) = (search.sources, known)
+                    && !Location::of(image).is_part()
+                {
+                    refuse_several(image, &volumes(image, device, &found, offset))?;
+                }
                 if let Some(path) = search.kept {
                     keep(
                         path,

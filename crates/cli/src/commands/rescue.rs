@@ -69,7 +69,7 @@ pub fn run(args: &Args) -> Outcome {
         .map(|text| glob::Pattern::new(text).map_err(|e| RescueError::Pattern(text.clone(), e)));
     let only = only.transpose()?;
     let (paths, offset) = args.place()?;
-    let device = salvage::open(&paths)?;
+    let device = salvage::open(&paths, offset)?;
     let journal = External::open(&args.storage.journal, &paths, image::READ_ONLY)?;
     for path in args.made().chain(args.target()) {
         salvage::refuse_inside(&paths, path)?;

@@ -66,7 +66,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Outcome {
     let stop = salvage::set_by([SIGINT, SIGTERM])?;
     let images = args.of.devices()?;
-    let mut device = salvage::open(&images)?;
+    let mut device = salvage::open(&images, None)?;
     refuse_unsupported(args, &*device)?;
     if !args.previous {
         let journal = External::open(&args.of.storage.journal, &images, image::READ_ONLY)?;

@@ -381,3 +381,86 @@ fn a_sparse_image_of_a_disk_is_read_and_not_written() {
     let (code, said) = refusal(&["put", &part, "/etc/hostname"]);
     assert!(code == 1 && said.contains("`segno sparse unpack`"), "{said}");
 }
+
+/// In partitions, and where no table names them, at sectors of different alignments.
+#[test]
+fn none_of_several_volumes_is_taken_for_the_one_that_is_meant() {
+    let scratch = Scratch::new();
+    let table = disk(&scratch);
+    output(&["mkfs", "-q", "-f", &format!("{}#1", table.display())]);
+    let bare = scratch.path("bare");
+    let file = File::create(&bare).unwrap();
+    file.set_len(300 * MIB).unwrap();
+    for at in [1_000_448, 100 * MIB + 512, 200 * MIB] {
+        file.write_all_at(&read(scratch.path("volume")).unwrap(), at).unwrap();
+    }
+    let (out, before) = (scratch.path("out"), [&table, &bare].map(|path| read(path).unwrap()));
+    let made = out.to_str().unwrap();
+    for (path, parts) in [
+        (&table, vec![("#1", MIB), ("#2", START)]),
+        (&bare, vec![("#@1000448", 1_000_448), ("#@104858112", 100 * MIB + 512), ("#@209715200", 200 * MIB)]),
+    ] {
+        let name = path.to_str().unwrap();
+        let list: Vec<String> = parts.iter().map(|(part, _)| format!("{name}{part}")).collect();
+        let list = list.join(", ");
+        for args in [
+            &["rescue", name, made][..],
+            &["rescue", "--list", name],
+            &["rescue", "--to-image", made, name],
+            &["rescue", "--list", "--scan", made, name],
+            &["rescue", "--list", "--map", made, name],
+            &["undelete", name],
+            &["undelete", "--previous", "--scan", made, name],
+        ] {
+            let (code, said) = refusal(args);
+            assert!(code == 1 && said.contains(&format!("has several volumes, {list}: name one")), "{said}");
+            assert!(!out.exists(), "{args:?}");
+        }
+        // It shows what is at its start, and nothing of a volume elsewhere.
+        let (code, said) = refusal(&["dump", name, "path", "/x"]);
+        assert!(code == 1 && !said.contains("card"), "{said}");
+        for (part, offset) in parts {
+            let has_file = part != "#1";
+            let (begins, location) = (offset.to_string(), format!("{name}{part}"));
+            for args in [
+                &["rescue", "--only", "*", &location, made][..],
+                &["rescue", "--offset", &begins, name, made],
+                &["undelete", &location],
+            ] {
+                output(args);
+                assert_eq!(out.join("x").exists(), has_file && args[0] == "rescue", "{args:?}");
+                let _gone = std::fs::remove_dir_all(&out);
+            }
+        }
+    }
+    assert!([&table, &bare].map(|path| read(path).unwrap()) == before);
+}
+
+/// A volume may begin anywhere, and its files may be images; without its superblock it is not known where it ends.
+#[test]
+fn the_only_volume_of_a_disk_is_rescued_with_the_images_in_its_files() {
+    let scratch = Scratch::new();
+    let disk = scratch.path("disk");
+    sfdisk(&disk, 300 * MIB, "label: gpt\nstart=2048, size=512000\n");
+    let (name, part) = (disk.to_str().unwrap(), format!("{}#1", disk.display()));
+    output(&["mkfs", "-q", &part]);
+    let small = scratch.path("small");
+    write(&small, "the file").unwrap();
+    output(&["put", &part, small.to_str().unwrap(), "/x"]);
+    for n in 0..2 {
+        output(&["mkfs", "-q", "-f", "--size", "60M", small.to_str().unwrap()]);
+        output(&["put", &part, small.to_str().unwrap(), &format!("/image{n}")]);
+    }
+    for wiped in [false, true] {
+        if wiped {
+            let file = File::options().write(true).open(&disk).unwrap();
+            file.write_all_at(&[0; 8192], MIB).unwrap();
+        }
+        let out = scratch.path("out");
+        let (code, said) = refusal(&["rescue", name, out.to_str().unwrap()]);
+        assert_eq!(code, 0, "{said}");
+        assert_eq!(read(out.join("x")).unwrap(), b"the file");
+        assert!(read(out.join("image1")).unwrap() == read(&small).unwrap(), "an image is not whole");
+        std::fs::remove_dir_all(&out).unwrap();
+    }
+}

@@ -45,6 +45,8 @@ pub struct Found {
     pub base: i64,
     /// Blocks of the source that hold a valid superblock.
     pub superblocks: Vec<u32>,
+    /// Sectors of the source that begin as a superblock does, at any multiple of 512 bytes. A scan that was kept has none.
+    pub marks: Vec<u64>,
     /// Blocks of the source that hold a valid checkpoint block.
     pub checkpoints: Vec<u32>,
     /// Blocks that could not be read.
@@ -66,6 +68,7 @@ pub fn scan(
     let mut found = read::all(device, options, progress)?;
     found.nodes.sort_unstable_by_key(|n| n.addr);
     found.superblocks.sort_unstable();
+    found.marks.sort_unstable();
     found.checkpoints.sort_unstable();
     found.settle(options.base);
     if !found.is_volume() {

@@ -15,6 +15,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const PIECE: u64 = 1024;
 /// Superblocks and checkpoint blocks that are remembered; a volume has two and four.
 const FEW: usize = 4096;
+const SECTOR: usize = 512;
+/// Sectors of a block.
+const SECTORS: u64 = 8;
 
 struct Scan<'a> {
     device: &'a dyn BlockDevice,
@@ -113,6 +116,7 @@ impl Found {
     fn and(mut self, other: Self) -> Self {
         self.nodes.extend(other.nodes);
         self.superblocks.extend(other.superblocks);
+        self.marks.extend(other.marks);
         self.checkpoints.extend(other.checkpoints);
         self
     }
@@ -128,6 +132,11 @@ impl Found {
             && RawSuperblock::from_block(&block.0).parse(at.into()).is_ok()
         {
             self.superblocks.push(at);
+        }
+        for (sector, bytes) in (0..).zip(block.0.chunks_exact(SECTOR)) {
+            if bytes.starts_with(&F2FS_MAGIC.to_le_bytes()) && self.marks.len() < FEW {
+                self.marks.push(u64::from(at) * SECTORS + sector);
+            }
         }
         if is_checkpoint(block) && self.checkpoints.len() < FEW {
             self.checkpoints.push(at);

@@ -91,7 +91,15 @@ impl Fields<'_> {
         }
         let bad = BadBlocks::of(bad);
         let nodes = self.list(Self::node)?;
-        let found = Found { nodes, base, superblocks, checkpoints, bad, foreign: foreign as usize };
+        let found = Found {
+            nodes,
+            base,
+            superblocks,
+            marks: Vec::new(),
+            checkpoints,
+            bad,
+            foreign: foreign as usize,
+        };
         Some((found, offset))
     }
 
