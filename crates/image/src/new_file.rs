@@ -2,11 +2,11 @@
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, flock, linkat, open};
 use segno_host::directory_of;
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, Permissions};
+use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::{Builder, TempPath};
 
@@ -84,9 +84,9 @@ fn unnamed(dir: &Path, mode: u32) -> Option<(File, Place)> {
 
 /// A file with a temporary name, locked as long as it is in use.
 fn named(path: &Path, mode: u32) -> io::Result<(File, Place)> {
-    let permissions = Permissions::from_mode(mode);
-    let made =
-        Builder::new().prefix(&prefix(path)).permissions(permissions).tempfile_in(directory_of(path))?;
+    let open = |path: &Path| File::options().read(true).write(true).create_new(true).mode(mode).open(path);
+    // Errors have no temporary name.
+    let made = Builder::new().prefix(&prefix(path)).make_in(directory_of(path), open)?;
     let (file, temporary) = made.into_parts();
     flock(&file, FlockOperation::NonBlockingLockExclusive)?;
     Ok((file, Place::Named(temporary)))
@@ -130,6 +130,7 @@ fn sweep(path: &Path) {
 mod tests {
     use super::*;
     use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
 
     type Make = fn(&Path) -> (File, Place);
 
@@ -164,6 +165,13 @@ mod tests {
             assert_eq!((std::fs::read(&path).unwrap(), names(dir.path()).len()), (b"new".to_vec(), 1));
             std::fs::write(&path, "old").unwrap();
         }
+    }
+
+    #[test]
+    fn an_error_names_no_temporary_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let e = NewFile::create(&dir.path().join("none/image"), 0o600).unwrap_err();
+        assert_eq!(e.to_string(), "No such file or directory (os error 2)");
     }
 
     #[test]

@@ -199,6 +199,8 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Failure { action, path, cause } = &*self.0;
         match path {
+            // It names both itself.
+            _ if matches!(cause, Cause::Device(DeviceError::Io { .. })) => cause.fmt(f),
             Some(path) => write!(f, "cannot {action} {}: {cause}", text::name(path.as_os_str().as_bytes())),
             None => write!(f, "cannot {action}: {cause}"),
         }

@@ -464,3 +464,20 @@ fn the_only_volume_of_a_disk_is_rescued_with_the_images_in_its_files() {
         std::fs::remove_dir_all(&out).unwrap();
     }
 }
+
+#[test]
+fn an_error_names_the_path_of_the_user_once() {
+    let scratch = Scratch::new();
+    let none = scratch.path("none");
+    let none = none.to_str().unwrap();
+    for args in [&["find", none][..], &["find", "--json", none], &["info", "--json", none]] {
+        let (code, said) = refusal(args);
+        assert_eq!((code, said.matches(none).count()), (1, 1), "{said}");
+    }
+    for (suffix, command) in [("svg", "map"), ("html", "report")] {
+        let picture = format!("{none}/x.{suffix}");
+        let (code, said) = refusal(&[command, "-o", &picture, &scratch.image()]);
+        assert!(code == 1 && !said.contains("/.x"), "{said}");
+        assert_eq!(said.matches(&picture).count(), 1, "{said}");
+    }
+}
