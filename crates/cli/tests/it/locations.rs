@@ -401,6 +401,9 @@ fn none_of_several_volumes_is_taken_for_the_one_that_is_meant() {
         (&bare, vec![("#@1000448", 1_000_448), ("#@104858112", 100 * MIB + 512), ("#@209715200", 200 * MIB)]),
     ] {
         let name = path.to_str().unwrap();
+        // Of a table near whose start a volume is.
+        let (_, said) = refusal(&["ls", name]);
+        assert_eq!(said.contains("`segno find"), path == &table, "{said}");
         let list: Vec<String> = parts.iter().map(|(part, _)| format!("{name}{part}")).collect();
         let list = list.join(", ");
         for args in [

@@ -93,6 +93,11 @@ impl Contents {
             String::new()
         };
         match self.kind {
+            Kind::Other(s) if self.remains && s.has_parts() => {
+                format!(
+                    "{name} {self}{step}; if none has the volume, `segno rescue {name} DIR` copies its files"
+                )
+            }
             Kind::Other(_) | Kind::Unknown if !self.remains => {
                 format!("{name} {self}, not an F2FS volume{step}")
             }
@@ -113,7 +118,12 @@ impl fmt::Display for Contents {
             Kind::Zeros => return f.write_str("is empty: there are only zeros where it was read"),
             Kind::Unknown => return f.write_str("holds data that is not recognised"),
         }
-        if self.remains { f.write_str(", and has remains of an F2FS volume") } else { Ok(()) }
+        let may_be_in_part = matches!(self.kind, Kind::Other(s) if s.has_parts());
+        if self.remains && !may_be_in_part {
+            f.write_str(", and has remains of an F2FS volume")
+        } else {
+            Ok(())
+        }
     }
 }
 

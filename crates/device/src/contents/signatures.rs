@@ -45,6 +45,11 @@ impl Signature {
         self.class == Class::Archive
     }
 
+    /// Whether a volume in one of its parts is what to expect.
+    pub(super) fn has_parts(&self) -> bool {
+        matches!(self.class, Class::Partitions | Class::Super)
+    }
+
     /// The way from such a device to a volume.
     pub(super) fn step(&self, name: &str) -> String {
         let step = match self.class {
