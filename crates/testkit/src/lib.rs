@@ -11,7 +11,7 @@
 //! * [`documents`] judges the JSON of commands by the schemas of docs/schema
 //! * [`f2fs_tools`] runs the installed f2fs-tools, whose verdict on a volume is the same in all tests
 //! * [`fuzz`] drives fuzz targets, [`memory`] counts what a thread allocates, [`caught`] turns panics into errors
-//! * [`Archive`] and [`stored`] make archives and objects of stores that no program writes
+//! * [`Archive`], [`stored`] and [`super_image`] make archives, objects of stores and images of Android that no program here writes
 //! * [`blocks`] writes, reads and compares blocks filled with one byte each
 #![deny(unsafe_code)]
 #![warn(clippy::indexing_slicing)]
@@ -34,6 +34,7 @@ mod pause;
 mod record;
 pub mod rng;
 pub mod stored;
+pub mod super_image;
 mod window;
 mod zipf;
 mod zoned;

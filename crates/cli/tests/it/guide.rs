@@ -5,10 +5,12 @@
 //! included. `…` stands for any text of a line, and on a line of its own for any lines. A command has to succeed: one that
 //! should fail ends with `|| echo "exit code $?"`. Pages start in an empty directory and share nothing. A line of a block
 //! marked `fstab` has options that `segno mount` accepts. A page with `file://` needs the feature `store`, which is on by default.
+//! A block marked `console user` is run as an ordinary user. Pages find `super.img`, which only Android's build makes, in their directory.
 //! `UPDATE_DOCS=1` writes the output that was found.
-use super::refusal;
+use super::{output, refusal};
+use segno_testkit::super_image::{fill, super_image};
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,6 +19,8 @@ use std::thread;
 /// Names under which a page may call the program.
 const NAMES: [&str; 4] = ["segno", "fsck.segno", "mkfs.segno", "mount.segno"];
 /// Languages of blocks that have no commands.
+/// Language of blocks that are run as an ordinary user.
+const BY_USER: &str = "console user";
 const SILENT: [&str; 8] = ["text", "rust", "toml", "ini", "json", "yaml", "python", "c"];
 /// Pages that run at a time: they wait for mounts more than they compute.
 const WORKERS: usize = 3;
@@ -24,6 +28,8 @@ const WORKERS: usize = 3;
 /// A command with the lines of its output in the page, as a range of line numbers.
 struct Step {
     command: String,
+    /// As an ordinary user.
+    by_user: bool,
     output: std::ops::Range<usize>,
 }
 
@@ -47,7 +53,7 @@ impl Page {
             match (line.strip_prefix("```"), language.as_deref()) {
                 (Some(_), Some(_)) => language = None,
                 (Some(word), None) => language = Some(word.to_owned()),
-                (None, Some("console")) => page.line(n, line),
+                (None, Some(console @ ("console" | BY_USER))) => page.line(n, line, console == BY_USER),
                 (None, Some("fstab")) => page.fstab.push(line.clone()),
                 (None, Some(other)) => {
                     let place = format!("{}:{}", page.path.display(), n + 1);
@@ -63,9 +69,9 @@ impl Page {
     }
 
     /// A line of a block of commands.
-    fn line(&mut self, n: usize, line: &str) {
+    fn line(&mut self, n: usize, line: &str, by_user: bool) {
         if let Some(command) = line.strip_prefix("$ ") {
-            self.steps.push(Step { command: command.to_owned(), output: n + 1..n + 1 });
+            self.steps.push(Step { command: command.to_owned(), by_user, output: n + 1..n + 1 });
             return;
         }
         let step = self.steps.last_mut().unwrap_or_else(|| panic!("{}: {line}", self.path.display()));
@@ -93,13 +99,16 @@ impl Page {
     }
 
     /// Runs all commands. Returns what differs, and the page as it would be right.
-    fn run(&self) -> (Vec<String>, String) {
+    fn run(&self, super_image: &[u8]) -> (Vec<String>, String) {
         let place = Place::new();
+        if self.steps.iter().any(|s| s.command.contains("super.img")) {
+            fs::write(place.dir.path().join("super.img"), super_image).unwrap();
+        }
         let mut differences = Vec::new();
         let (mut right, mut next) = (Vec::new(), 0);
         for step in &self.steps {
             let expected = &self.lines[step.output.clone()];
-            let (code, found) = place.run(&step.command);
+            let (code, found) = place.run(&step.command, step.by_user);
             right.extend_from_slice(&self.lines[next..step.output.start]);
             next = step.output.end;
             if code == Some(0) && matches(expected, &found) {
@@ -128,6 +137,9 @@ struct Place {
 impl Place {
     fn new() -> Self {
         let place = Self { dir: tempfile::tempdir().unwrap(), bin: tempfile::tempdir().unwrap() };
+        for dir in [&place.dir, &place.bin] {
+            fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        }
         for name in NAMES {
             symlink(env!("CARGO_BIN_EXE_segno"), place.bin.path().join(name)).unwrap();
         }
@@ -135,11 +147,15 @@ impl Place {
     }
 
     /// Exit code and output.
-    fn run(&self, command: &str) -> (Option<i32>, Vec<String>) {
+    fn run(&self, command: &str, by_user: bool) -> (Option<i32>, Vec<String>) {
+        let user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+        let is_root = rustix::process::geteuid().is_root();
+        let before = if by_user && is_root { &user[..] } else { &["env"] };
         let path = std::env::var("PATH").unwrap_or_default();
         let path = format!("{}:{path}:/usr/sbin:/sbin", self.bin.path().display());
-        let out = Command::new("bash")
-            .args(["-c", &format!("umask 022; exec 2>&1\n{command}")])
+        let out = Command::new(before[0])
+            .args(&before[1..])
+            .args(["bash", "-c", &format!("umask 022; exec 2>&1\n{command}")])
             .current_dir(self.dir.path())
             .envs([("PATH", path.as_str()), ("LC_ALL", "C.UTF-8"), ("TZ", "UTC"), ("COLUMNS", "80")])
             .env_remove("SOURCE_DATE_EPOCH")
@@ -191,6 +207,30 @@ fn fits(pattern: &str, line: &str) -> bool {
     rest.is_empty()
 }
 
+/// The super image of a phone that never had an update: the second slot is empty.
+fn phone() -> Vec<u8> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let volume = |name: &str| {
+        let (tree, image) = (path("tree"), path(name));
+        fs::create_dir_all(format!("{tree}/etc")).unwrap();
+        fs::write(format!("{tree}/build.prop"), format!("ro.product.{name}.name=demo\n")).unwrap();
+        let time = ["-T", "1700000000", "--owner", "root", "--read-only"];
+        output(&[&["build", "-q", "-l", name][..], &time, &[&tree, &image]].concat());
+        fs::read(image).unwrap()
+    };
+    let volumes = ["system", "vendor"].map(volume);
+    let sectors = volumes[0].len() as u64 / 512;
+    let part = |at: u64| [(at + 4096, sectors - 2048, 0), (at, 2048, 0)];
+    let (system, vendor) = (part(2048), part(65_536));
+    let slot =
+        [("system_a", 0, &system[..]), ("system_b", 0, &[]), ("vendor_a", 0, &vendor), ("vendor_b", 0, &[])];
+    let mut image = super_image(&[&slot], 64 << 20);
+    fill(&mut image, &system, &volumes[0]);
+    fill(&mut image, &vendor, &volumes[1]);
+    image
+}
+
 fn pages() -> Vec<Page> {
     let files = fs::read_dir(guide()).unwrap().map(|e| e.unwrap().path());
     let mut paths: Vec<PathBuf> = files.filter(|p| p.extension().is_some_and(|e| e == "md")).collect();
@@ -200,7 +240,7 @@ fn pages() -> Vec<Page> {
 
 #[test]
 fn every_command_has_the_output_of_the_guide() {
-    let (pages, next) = (pages(), AtomicUsize::new(0));
+    let (pages, image, next) = (pages(), phone(), AtomicUsize::new(0));
     assert!(pages.len() > 10, "the guide was not found");
     let only = std::env::var("GUIDE_PAGE").unwrap_or_default();
     let worker = || {
@@ -213,7 +253,7 @@ fn every_command_has_the_output_of_the_guide() {
                 println!("NOT TESTED: {}: {missing}", page.name());
                 continue;
             }
-            let (differ, right) = page.run();
+            let (differ, right) = page.run(&image);
             if std::env::var_os("UPDATE_DOCS").is_some() && !differ.is_empty() {
                 fs::write(&page.path, right).unwrap();
             }

@@ -7,7 +7,7 @@ use gpt::GptConfig;
 use gpt::disk::LogicalBlockSize;
 use gpt::partition_types::LINUX_FS;
 use proptest::prelude::*;
-use sha2::{Digest, Sha256};
+use segno_testkit::super_image::{SuperPartition, super_image};
 use std::io::Write;
 use uuid::Uuid;
 
@@ -61,72 +61,11 @@ fn mbr_of(entries: &[(u64, u8, u32, u32)], bytes: usize) -> Bytes {
     Bytes(disk)
 }
 
-/// Name, attributes and pieces, each a sector, a length and a kind, of partitions of a slot.
-type Slot<'a> = &'a [(&'a str, u32, &'a [(u64, u64, u32)])];
+/// The partitions of a slot.
+type Slot<'a> = &'a [SuperPartition<'a>];
 
-/// A super image of these slots.
 fn super_of(slots: &[Slot<'_>], bytes: usize) -> Bytes {
-    const MAX: usize = 65_536;
-    let mut disk = vec![0; bytes];
-    let mut geometry = Vec::new();
-    for n in [0x616C_4467u32, 52] {
-        geometry.extend(n.to_le_bytes());
-    }
-    geometry.extend([0; 32]);
-    for n in [MAX as u32, slots.len() as u32, 4096] {
-        geometry.extend(n.to_le_bytes());
-    }
-    let sum = Sha256::digest(&geometry);
-    geometry[8..40].copy_from_slice(&sum);
-    for at in [4096, 8192] {
-        disk[at..at + geometry.len()].copy_from_slice(&geometry);
-    }
-    for (n, slot) in slots.iter().enumerate() {
-        let tables = tables_of(slot);
-        for copy in 0..2 {
-            let at = 12_288 + (copy * slots.len() + n) * MAX;
-            disk[at..at + tables.len()].copy_from_slice(&tables);
-        }
-    }
-    Bytes(disk)
-}
-
-fn tables_of(slot: Slot<'_>) -> Vec<u8> {
-    let (mut partitions, mut extents, mut count) = (Vec::new(), Vec::new(), 0u32);
-    for (name, attributes, pieces) in slot {
-        let mut fixed = [0u8; 36];
-        fixed[..name.len()].copy_from_slice(name.as_bytes());
-        partitions.extend(fixed);
-        for n in [*attributes, count, pieces.len() as u32, 0] {
-            partitions.extend(n.to_le_bytes());
-        }
-        for &(start, sectors, kind) in *pieces {
-            extents.extend(sectors.to_le_bytes());
-            extents.extend(kind.to_le_bytes());
-            extents.extend(start.to_le_bytes());
-            extents.extend(0u32.to_le_bytes());
-        }
-        count += pieces.len() as u32;
-    }
-    let split = partitions.len() as u32;
-    let tables = [partitions, extents].concat();
-    let mut header = Vec::new();
-    header.extend(0x414C_5030u32.to_le_bytes());
-    header.extend(10u16.to_le_bytes());
-    header.extend(0u16.to_le_bytes());
-    header.extend(128u32.to_le_bytes());
-    header.extend([0; 32]);
-    header.extend((tables.len() as u32).to_le_bytes());
-    header.extend(Sha256::digest(&tables));
-    for (offset, entries, size) in [(0, slot.len() as u32, 52u32), (split, count, 24)] {
-        for n in [offset, entries, size] {
-            header.extend(n.to_le_bytes());
-        }
-    }
-    header.resize(128, 0);
-    let sum = Sha256::digest(&header);
-    header[12..44].copy_from_slice(&sum);
-    [header, tables].concat()
+    Bytes(super_image(slots, bytes))
 }
 
 #[test]
