@@ -1,4 +1,4 @@
-/* Every function once, and wrong arguments: `interface SCRATCH_IMAGE`. */
+/* Every function once, and wrong arguments: `interface SCRATCH_IMAGE SUPER_IMAGE`. */
 #include <segno.h>
 #include <errno.h>
 #include <stddef.h>
@@ -428,6 +428,28 @@ static void superblocks(const char *path, int log_blocksize)
     NEED(fclose(image) == 0);
 }
 
+/* The volume of `example` in a partition of an Android super image. */
+static void part_of_super(const char *image)
+{
+    segno_open_options options = {sizeof options, SEGNO_WRITABLE, 0, NULL, NULL};
+    segno_volume *volume;
+    segno_file *file;
+    char part[4096], into[100];
+
+    NEED(segno_open(image, NULL, &volume) == -EUCLEAN && strstr(segno_last_error(), "`segno find"));
+    snprintf(part, sizeof part, "%s#odm", image);
+    NEED(segno_open(part, NULL, &volume) == -EINVAL && strstr(segno_last_error(), "it has vendor_a, vendor_b"));
+    snprintf(part, sizeof part, "%s#vendor", image);
+    NEED(segno_open(part, NULL, &volume) == 0);
+    NEED(segno_file_open(volume, "/hello", SEGNO_READ, 0, &file) == 0);
+    NEED(segno_pread(file, into, sizeof into, 0) == 6 && memcmp(into, "hello\n", 6) == 0);
+    NEED(segno_file_close(file) == 0 && segno_close(volume) == 0 && segno_check(part, NULL, NULL) == 0);
+    NEED(segno_open(part, &options, &volume) == 0);
+    NEED(segno_file_open(volume, "/new", SEGNO_WRITE | SEGNO_CREATE_NEW, 0644, &file) == 0);
+    NEED(segno_pwrite(file, "new", 3, 0) == 3 && segno_file_close(file) == 0 && segno_close(volume) == 0);
+    NEED(segno_check(part, NULL, NULL) == 0);
+}
+
 int main(int argc, char **argv)
 {
     segno_open_options options = {sizeof options, SEGNO_WRITABLE, 16 << 20, NULL, NULL};
@@ -436,7 +458,7 @@ int main(int argc, char **argv)
     int found = 0;
     FILE *image;
 
-    NEED(argc == 2 && segno_abi() == 3 && segno_last_error()[0] == 0);
+    NEED(argc == 3 && segno_abi() == 3 && segno_last_error()[0] == 0);
     NEED(segno_open(argv[1], NULL, &volume) == -ENOENT && strstr(segno_last_error(), argv[1]));
     NEED(segno_format(argv[1], 64 << 20, "Fotos \xc3\xa4", 0) == 0);
     NEED(segno_format(argv[1], 64 << 20, NULL, 0) == -EEXIST && segno_format(argv[1], 0, NULL, 0) == -EEXIST);
@@ -457,6 +479,7 @@ int main(int argc, char **argv)
     several_devices(argv[1]);
     crash(volume, argv[1]);
     repaired(volume, argv[1]);
+    part_of_super(argv[2]);
     files(volume);
     names(volume);
     NEED(segno_sync(volume) == 0 && segno_close(volume) == 0 && segno_close(NULL) == 0);

@@ -50,7 +50,7 @@ fn open_named(path: &Path) -> io::Result<OwnedFd> {
 
 fn free_number(control: &OwnedFd) -> io::Result<u32> {
     // SAFETY: LOOP_CTL_GET_FREE takes no argument and returns a number.
-    let number = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE.into()) };
+    let number = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE as libc::Ioctl) };
     u32::try_from(number).map_err(|_| io::Error::last_os_error())
 }
 
@@ -62,7 +62,7 @@ fn configure(device: &OwnedFd, backing: &OwnedFd, start: u64) -> io::Result<()> 
     // The device is removed with its last close.
     config.info.lo_flags = LO_FLAGS_AUTOCLEAR as u32;
     // SAFETY: LOOP_CONFIGURE reads one `struct loop_config` through its pointer and keeps none.
-    match unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CONFIGURE.into(), &raw const config) } {
+    match unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CONFIGURE as libc::Ioctl, &raw const config) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }

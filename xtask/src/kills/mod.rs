@@ -28,6 +28,10 @@ trait Program {
     fn prepare(&mut self, dir: &Path) -> Result<()>;
     /// Starts working; `from` was the last thing done.
     fn work(&mut self, dir: &Path, from: u64) -> Result<Worker>;
+    /// Whether what it acknowledges after the server was killed is durable too.
+    fn keeps_late(&self) -> bool {
+        true
+    }
     /// Its own check, and that everything up to `acknowledged` is there. Returns the last thing done.
     fn verify(&mut self, dir: &Path, acknowledged: u64) -> Result<u64>;
 }
@@ -177,12 +181,14 @@ fn series(
         }
         let worker = program.work(&volume.dir(), done).context("starting the work")?;
         sleep(Duration::from_millis(200 + rng.below(2300)));
+        let before = worker.acknowledged();
         if setup.restart {
             tally.outages.push(volume.kill_kept()?);
         } else {
             server.kill()?;
         }
-        let acknowledged = worker.end()?.max(done);
+        let all = worker.end()?;
+        let acknowledged = if program.keeps_late() { all } else { before }.max(done);
         let demanded = if setup.may_lose { 0 } else { acknowledged };
         tally.kills += 1;
         if !setup.restart {

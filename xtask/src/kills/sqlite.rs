@@ -71,6 +71,12 @@ impl Program for Sqlite {
         Worker::start(&mut command, Vec::new())
     }
 
+    /// A transaction ends with the journal's removal, for which the directory is synced. SQLite takes a directory that cannot be
+    /// opened for synced.
+    fn keeps_late(&self) -> bool {
+        self.mode != "delete"
+    }
+
     fn verify(&mut self, dir: &Path, acknowledged: u64) -> Result<u64> {
         if self.durable.is_none() {
             // Such a database may be damaged by any crash: a new one for the next round.

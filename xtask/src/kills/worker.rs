@@ -3,6 +3,8 @@
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
 
@@ -15,7 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// See the module.
 pub struct Worker {
     talker: Child,
-    reader: JoinHandle<u64>,
+    reader: JoinHandle<()>,
+    last: Arc<AtomicU64>,
     /// Ended with the worker.
     others: Vec<Child>,
 }
@@ -31,10 +34,19 @@ impl Worker {
             .spawn()
             .with_context(|| format!("starting {command:?}"))?;
         let lines = BufReader::new(talker.stdout.take().context("no output to read")?).lines();
+        let last = Arc::<AtomicU64>::default();
+        let newest = last.clone();
         let reader = spawn(move || {
-            lines.map_while(Result::ok).filter_map(|l| l.trim().parse().ok()).max().unwrap_or(0)
+            for number in lines.map_while(Result::ok).filter_map(|l| l.trim().parse().ok()) {
+                newest.fetch_max(number, Ordering::Relaxed);
+            }
         });
-        Ok(Self { talker, reader, others })
+        Ok(Self { talker, reader, last, others })
+    }
+
+    /// The last thing that was acknowledged until now.
+    pub fn acknowledged(&self) -> u64 {
+        self.last.load(Ordering::Relaxed)
     }
 
     /// Waits for the end, which comes when the mount fails; returns the last thing that was acknowledged.
@@ -50,7 +62,7 @@ impl Worker {
             end_with_children(other)?;
         }
         match self.reader.join() {
-            Ok(last) => Ok(last),
+            Ok(()) => Ok(self.last.load(Ordering::Relaxed)),
             Err(_) => bail!("the reader of acknowledgements failed"),
         }
     }

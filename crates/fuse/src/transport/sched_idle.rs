@@ -233,17 +233,18 @@ fn can_switch_policy() -> bool {
     normal && set_policy(0, libc::SCHED_IDLE).is_ok() && set_policy(0, libc::SCHED_OTHER).is_ok()
 }
 
-/// Policy of a thread; 0 is the calling thread.
+/// Policy of a thread; 0 is the calling thread. The functions of the C library are of processes, and in musl not implemented.
 fn policy_of(thread: i32) -> libc::c_int {
     // SAFETY: reads the policy of a thread by its id.
-    unsafe { libc::sched_getscheduler(thread) }
+    unsafe { libc::syscall(libc::SYS_sched_getscheduler, thread) as libc::c_int }
 }
 
 /// Sets the policy of a thread of this process; 0 is the calling thread.
 fn set_policy(thread: i32, policy: libc::c_int) -> io::Result<()> {
-    let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: reads one structure through its pointer.
-    match unsafe { libc::sched_setscheduler(thread, policy, &raw const parameters) } {
+    // The kernel's `struct sched_param`.
+    let priority: libc::c_int = 0;
+    // SAFETY: reads one integer through its pointer.
+    match unsafe { libc::syscall(libc::SYS_sched_setscheduler, thread, policy, &raw const priority) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }

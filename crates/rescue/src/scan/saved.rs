@@ -133,6 +133,7 @@ mod tests {
             nodes: vec![node, Candidate { addr: 50, ..node }],
             base: -3,
             superblocks: vec![1],
+            marks: Vec::new(),
             checkpoints: vec![512, 1024],
             bad: BadBlocks::of(vec![3..5, 9..10]),
             foreign: 4,
