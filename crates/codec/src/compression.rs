@@ -5,11 +5,8 @@
 
 use core::fmt;
 
-use lz4_flex::block::DecompressError;
-use zstd_safe::zstd_sys::ZSTD_ErrorCode;
-
 use crate::error::CodecError;
-use crate::lzo;
+use crate::{lzo, zstd};
 
 /// How the clusters of a file are compressed (`i_compress_algorithm`).
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -57,42 +54,46 @@ impl fmt::Display for Algorithm {
 ///
 /// After an error the contents of `out` are unspecified.
 pub fn decompress(algorithm: Algorithm, cdata: &[u8], out: &mut [u8]) -> Result<(), CodecError> {
+    decode(algorithm, cdata, out, zstd::decompress)
+}
+
+/// As [`decompress`], without a library in C.
+pub fn decompress_portable(algorithm: Algorithm, cdata: &[u8], out: &mut [u8]) -> Result<(), CodecError> {
+    decode(algorithm, cdata, out, zstd::decompress_portable)
+}
+
+/// Fills the front of the second slice, and says how many bytes that are.
+type Decoder = fn(&[u8], &mut [u8]) -> Result<usize, CodecError>;
+
+fn decode(algorithm: Algorithm, cdata: &[u8], out: &mut [u8], zstd: Decoder) -> Result<(), CodecError> {
     let len = match algorithm {
         Algorithm::Lzo | Algorithm::LzoRle => lzo::decompress(cdata, out),
-        Algorithm::Lz4 => lz4_flex::block::decompress_into(cdata, out).map_err(CodecError::from_lz4),
-        Algorithm::Zstd => zstd_safe::decompress(out, cdata).map_err(CodecError::from_zstd),
+        Algorithm::Lz4 => lz4(cdata, out),
+        Algorithm::Zstd => zstd(cdata, out),
     }?;
     if len == out.len() { Ok(()) } else { Err(CodecError::TooShort { len, expected: out.len() }) }
 }
 
-impl CodecError {
-    fn from_lz4(error: DecompressError) -> Self {
+#[cfg(not(feature = "lz4"))]
+fn lz4(_: &[u8], _: &mut [u8]) -> Result<usize, CodecError> {
+    Err(CodecError::NotBuilt(Algorithm::Lz4))
+}
+
+#[cfg(feature = "lz4")]
+fn lz4(cdata: &[u8], out: &mut [u8]) -> Result<usize, CodecError> {
+    use lz4_flex::block::DecompressError;
+    lz4_flex::block::decompress_into(cdata, out).map_err(|error| {
         let why = match error {
-            DecompressError::OutputTooSmall { .. } => return Self::TooLong,
+            DecompressError::OutputTooSmall { .. } => return CodecError::TooLong,
             DecompressError::LiteralOutOfBounds | DecompressError::ExpectedAnotherByte => {
-                return Self::Truncated;
+                return CodecError::Truncated;
             }
             DecompressError::OffsetZero => "match at distance zero",
             DecompressError::OffsetOutOfBounds => "match begins before the output",
             _ => "not an LZ4 block",
         };
-        Self::Malformed { at: None, why }
-    }
-
-    fn from_zstd(code: zstd_safe::ErrorCode) -> Self {
-        const TOO_LONG: usize = zstd_code(ZSTD_ErrorCode::ZSTD_error_dstSize_tooSmall);
-        const TRUNCATED: usize = zstd_code(ZSTD_ErrorCode::ZSTD_error_srcSize_wrong);
-        match code {
-            TOO_LONG => Self::TooLong,
-            TRUNCATED => Self::Truncated,
-            _ => Self::Malformed { at: None, why: zstd_safe::get_error_name(code) },
-        }
-    }
-}
-
-/// The library returns errors as negated codes.
-const fn zstd_code(error: ZSTD_ErrorCode) -> usize {
-    (error as usize).wrapping_neg()
+        CodecError::Malformed { at: None, why }
+    })
 }
 
 #[cfg(test)]

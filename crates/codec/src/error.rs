@@ -1,10 +1,14 @@
 //! Why compressed data cannot be decoded.
+use crate::Algorithm;
 use core::fmt;
 
 /// Why compressed data could not be decoded.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CodecError {
+    /// The decoder is a feature that was not built in.
+    #[error("{0} is not built in")]
+    NotBuilt(Algorithm),
     /// The data stops in the middle of the stream.
     #[error("compressed data ends before its stream does")]
     Truncated,

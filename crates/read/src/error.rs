@@ -1,4 +1,5 @@
 //! Why something cannot be read.
+use segno_codec::Algorithm;
 use segno_format::{Corrupt, Unsupported};
 use segno_layout::NoSuperblock;
 
@@ -24,9 +25,14 @@ pub enum Error<E> {
     /// The volume is on more devices than the source.
     #[error("the volume is on several devices, and the source is one")]
     SeveralDevices,
-    /// The data of a file is compressed.
-    #[error("inode {0} is compressed, which this reader does not support")]
-    Compressed(u32),
+    /// A file is compressed with an algorithm that is a feature of this crate, which was not built in.
+    #[error("inode {ino} is compressed with {algorithm}, without which this reader was built")]
+    NotBuilt {
+        /// Number of the inode.
+        ino: u32,
+        /// Algorithm.
+        algorithm: Algorithm,
+    },
     /// A file, or the names of a directory, are encrypted.
     #[error("inode {0} is encrypted, which this reader does not support")]
     Encrypted(u32),

@@ -1,11 +1,12 @@
 //! The data of files.
 use crate::{Error, Inode, ReadAt, Volume};
+use core::ops::Range;
 use segno_format::inode::Inline;
 use segno_format::node::{self, RawNode};
 use segno_format::{BLOCK_SIZE, Block, BlockAddr, Corrupt, Nid, Structure};
 
 /// The direct node that was read last.
-type Last = Option<(Nid, Block)>;
+pub(crate) type Last = Option<(Nid, Block)>;
 
 impl<R: ReadAt> Volume<R> {
     /// Reads data of a regular file, or the target of a symbolic link, and returns the number of bytes: fewer than fit only at the end.
@@ -17,32 +18,29 @@ impl<R: ReadAt> Volume<R> {
         if file.is_encrypted() {
             return Err(Error::Encrypted(ino));
         }
-        if raw.is_compressed() {
-            return Err(Error::Compressed(ino));
-        }
         let left = usize::try_from(file.len().saturating_sub(offset)).unwrap_or(usize::MAX);
         let count = left.min(into.len());
         let into = into.get_mut(..count).unwrap_or_default();
-        match raw.inline().contains(Inline::DATA) {
-            true => inline(file, offset, into)?,
-            false => self.blocks(file, offset, into)?,
+        if raw.inline().contains(Inline::DATA) {
+            inline(file, offset, into)?;
+        } else if raw.is_compressed() {
+            self.clusters(file, offset, into)?;
+        } else {
+            self.blocks(file, offset, into)?;
         }
         Ok(count)
     }
 
-    fn blocks(&self, file: &Inode, offset: u64, into: &mut [u8]) -> Result<(), Error<R::Error>> {
-        let (mut at, mut rest, mut last) = (offset, into, None);
-        while !rest.is_empty() {
-            let within = (at % BLOCK_SIZE as u64) as usize;
-            let count = (BLOCK_SIZE - within).min(rest.len());
-            let Some((part, behind)) = core::mem::take(&mut rest).split_at_mut_checked(count) else { break };
-            match self.file_block(file, at / BLOCK_SIZE as u64, &mut last)? {
-                Some(block) => part.copy_from_slice(block.0.get(within..within + count).unwrap_or_default()),
+    /// Reads blocks that are not compressed.
+    pub(crate) fn blocks(&self, file: &Inode, offset: u64, into: &mut [u8]) -> Result<(), Error<R::Error>> {
+        let mut last = None;
+        in_units(BLOCK_SIZE, offset, into, |block, within, part| {
+            match self.file_block(file, block, &mut last)? {
+                Some(block) => part.copy_from_slice(block.0.get(within).unwrap_or_default()),
                 None => part.fill(0),
             }
-            (at, rest) = (at.saturating_add(count as u64), behind);
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// A block of a file or directory; `None` for a hole.
@@ -54,12 +52,17 @@ impl<R: ReadAt> Volume<R> {
     ) -> Result<Option<Block>, Error<R::Error>> {
         match self.address(file, block, last)? {
             BlockAddr::NULL | BlockAddr::NEW => Ok(None),
-            BlockAddr::COMPRESS => Err(Error::Compressed(file.ino.0)),
             at => self.main_block(at, Structure::Inode, file.ino.nid()).map(Some),
         }
     }
 
-    fn address(&self, file: &Inode, block: u64, last: &mut Last) -> Result<BlockAddr, Error<R::Error>> {
+    /// Where a block of a file is.
+    pub(crate) fn address(
+        &self,
+        file: &Inode,
+        block: u64,
+        last: &mut Last,
+    ) -> Result<BlockAddr, Error<R::Error>> {
         let path = node::path(file.layout.slots, file.layout.per_node, block);
         let path = path.ok_or_else(|| {
             let (why, most) = ("block of a file", file.layout.max_blocks());
@@ -86,6 +89,24 @@ impl<R: ReadAt> Volume<R> {
         }
         Ok(BlockAddr::NULL)
     }
+}
+
+/// Calls `each` for each unit of a file that a buffer has a part of: with its number, the range in it, and the part.
+pub(crate) fn in_units<E>(
+    unit: usize,
+    offset: u64,
+    into: &mut [u8],
+    mut each: impl FnMut(u64, Range<usize>, &mut [u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    let (mut at, mut rest) = (offset, into);
+    while !rest.is_empty() {
+        let within = (at % unit as u64) as usize;
+        let count = (unit - within).min(rest.len());
+        let Some((part, behind)) = core::mem::take(&mut rest).split_at_mut_checked(count) else { break };
+        each(at / unit as u64, within..within + count, part)?;
+        (at, rest) = (at.saturating_add(count as u64), behind);
+    }
+    Ok(())
 }
 
 /// Data in the inode.

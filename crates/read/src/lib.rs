@@ -17,6 +17,7 @@
 
 extern crate alloc;
 
+mod cluster;
 mod directory;
 mod error;
 mod file;
@@ -27,6 +28,7 @@ mod volume;
 pub use directory::Entry;
 pub use error::Error;
 pub use node::Inode;
+pub use segno_codec::Algorithm;
 pub use segno_format::dentry::FileType;
 pub use source::{OutOfRange, ReadAt};
 pub use volume::Volume;

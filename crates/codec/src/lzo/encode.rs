@@ -4,6 +4,8 @@ use super::{
     FAR_DISTANCE_BASE, FAR_FIELD_MAX, FAR_MATCH, FIRST_BYTE_BASE, LITERAL_FIELD_MAX, LITERAL_LEN_BASE,
     MATCH_LEN_BASE, MID_FIELD_MAX, MID_MATCH,
 };
+use alloc::vec;
+use alloc::vec::Vec;
 
 const MATCH_LEN_MIN: usize = 4;
 const NEAR_LEN_MAX: usize = 8;

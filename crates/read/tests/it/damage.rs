@@ -3,10 +3,10 @@ use segno_read::{Entry, Error, Inode, OutOfRange, Volume};
 use std::fs;
 
 /// Numbers without a pattern (xorshift).
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -36,16 +36,13 @@ fn read_all(image: &[u8]) -> Result<usize, Error<OutOfRange>> {
     Ok(seen)
 }
 
-#[test]
-fn damage_anywhere_gives_an_error_or_a_result() {
-    let dir = tempfile::tempdir().unwrap();
-    let image = fs::read(super::files::of_tools(dir.path())).unwrap();
+/// Damages an image again and again, and counts the errors.
+fn damaged(mut image: Vec<u8>) -> usize {
     let sound = read_all(&image).unwrap();
-    assert!(sound > 20);
     // Blocks with anything in them: damage elsewhere is not read.
     let blocks: Vec<usize> =
         (0..image.len() / 4096).filter(|b| image[b * 4096..(b + 1) * 4096].iter().any(|&b| b != 0)).collect();
-    let (mut random, mut errors, mut image) = (Random(1), 0, image);
+    let (mut random, mut errors) = (Random(1), 0);
     for _ in 0..3000 {
         let mut before = Vec::new();
         for _ in 0..1 + random.below(8) {
@@ -56,6 +53,22 @@ fn damage_anywhere_gives_an_error_or_a_result() {
         errors += usize::from(read_all(&image).is_err());
         before.into_iter().rev().for_each(|(at, byte)| image[at] = byte);
     }
-    assert!(errors > 100, "{errors} errors: the damage is not where anything is read");
     assert_eq!(read_all(&image).unwrap(), sound);
+    errors
+}
+
+#[test]
+fn damage_anywhere_gives_an_error_or_a_result() {
+    let dir = tempfile::tempdir().unwrap();
+    let image = fs::read(super::files::of_tools(dir.path())).unwrap();
+    assert!(read_all(&image).unwrap() > 20);
+    assert!(damaged(image) > 100, "the damage is not where anything is read");
+}
+
+#[test]
+fn damage_of_compressed_files_gives_an_error_or_a_result() {
+    let dir = tempfile::tempdir().unwrap();
+    let content: Vec<u8> = (0..50_000).map(|i| (i / 7 + i / 4096) as u8).collect();
+    let (path, _) = super::files::compressed_by_engine(dir.path(), &content);
+    assert!(damaged(fs::read(path).unwrap()) > 100, "the damage is not where anything is read");
 }
