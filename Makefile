@@ -32,6 +32,9 @@ test: setup
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo test --workspace --no-fail-fast
 	cargo clippy -p segno-cli --no-default-features --all-targets -- -D warnings
+	cargo clippy -p segno --no-default-features -- -D warnings
+	cargo clippy -p segno --no-default-features --features compress -- -D warnings
+	cargo clippy -p segno --no-default-features --features repair -- -D warnings
 	cargo test -p segno-engine --features loom --lib models
 	cargo test -p segno-sim --features shuttle --lib schedule
 	scripts/examples

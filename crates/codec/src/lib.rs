@@ -12,7 +12,7 @@ extern crate alloc;
 
 #[cfg(feature = "casefold")]
 mod casefold;
-#[cfg(feature = "compress")]
+#[cfg_attr(not(feature = "compress"), path = "cluster/absent.rs")]
 mod cluster;
 mod compression;
 mod error;
@@ -21,7 +21,6 @@ mod zstd;
 
 #[cfg(feature = "casefold")]
 pub use casefold::{CasefoldError, casefold, casefolded_name_hash};
-#[cfg(feature = "compress")]
 pub use cluster::{ClusterEncoder, LevelError, check_level};
 pub use compression::{Algorithm, decompress, decompress_portable};
 pub use error::CodecError;

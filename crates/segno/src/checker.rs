@@ -8,6 +8,7 @@ use segno_device::{BlockDevice, DeviceError, Overlay};
 use segno_engine::Observer;
 use segno_journal::{Area, Stale};
 use segno_repair::{Pending, Plan, PlanOptions};
+use std::error::Error as _;
 use std::io::ErrorKind;
 use std::sync::Arc;
 
@@ -152,7 +153,7 @@ impl Checker {
             if let Some(why) = judged.keeps_journal() {
                 return Err(refuse(errno::UCLEAN, why));
             }
-            let left = judged.left.as_ref().map_err(|e| refuse(errno::UCLEAN, e.with_sources()))?;
+            let left = judged.left.as_ref().map_err(|e| refuse(errno::UCLEAN, with_sources(e)))?;
             // The planner finds the chain itself.
             let waits = judged.report.summary.roll_forward.fsynced == 0 && *left == Left::Journal;
             let pending = if waits { Pending::Journal } else { Pending::Chain };
@@ -238,6 +239,12 @@ impl Checker {
             Err(e) => Ok(Judged { not_replayed: Some(e), ..done(report, false, left) }),
         }
     }
+}
+
+/// The reason and its sources.
+fn with_sources(cause: &Cause) -> String {
+    let all = std::iter::successors(cause.source(), |&e| e.source());
+    all.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 /// Whether the device has failed, as opposed to damage that names a block which cannot be.

@@ -4,6 +4,7 @@ use segno_check::CheckError;
 use segno_device::{DeviceError, ReadError};
 use segno_format::text;
 use segno_mkfs::MkfsError;
+#[cfg(feature = "repair")]
 use segno_repair::RepairError;
 use std::borrow::Cow;
 use std::error::Error as _;
@@ -53,6 +54,7 @@ pub(crate) enum Cause {
     Image(#[from] segno_image::Error),
     Inspect(#[from] InspectError),
     Journal(#[from] JournalError),
+    #[cfg(feature = "repair")]
     Repair(#[from] RepairError),
     Io(#[from] io::Error),
     Refusal(#[from] Refusal),
@@ -116,13 +118,12 @@ impl Error {
             }
             Cause::Format(MkfsError::Occupied { .. }) => errno::EXIST,
             Cause::Format(_) => errno::INVAL,
-            Cause::Inspect(InspectError::Read(ReadError { source, .. }))
-            | Cause::Repair(RepairError::Check(CheckError::Io { source, .. })) => errno_of(source),
-            Cause::Check(CheckError::Unsupported(_)) | Cause::Repair(RepairError::Refused(_)) => {
-                errno::OPNOTSUPP
-            }
+            Cause::Inspect(InspectError::Read(ReadError { source, .. })) => errno_of(source),
+            Cause::Check(CheckError::Unsupported(_)) => errno::OPNOTSUPP,
             Cause::Journal(JournalError(segno_journal::Error::Io { source, .. })) => errno_of(source),
-            Cause::Check(_) | Cause::Inspect(_) | Cause::Journal(_) | Cause::Repair(_) => errno::UCLEAN,
+            Cause::Check(_) | Cause::Inspect(_) | Cause::Journal(_) => errno::UCLEAN,
+            #[cfg(feature = "repair")]
+            Cause::Repair(e) => errno_of_repair(e),
             Cause::Image(e) => errno_of_image(e),
             Cause::Io(e) => errno_of(e),
             Cause::Refusal(e) => e.errno,
@@ -171,6 +172,15 @@ fn errno_of(e: &io::Error) -> i32 {
     e.raw_os_error().unwrap_or(errno::IO)
 }
 
+#[cfg(feature = "repair")]
+fn errno_of_repair(e: &RepairError) -> i32 {
+    match e {
+        RepairError::Check(CheckError::Io { source, .. }) => errno_of(source),
+        RepairError::Refused(_) => errno::OPNOTSUPP,
+        _ => errno::UCLEAN,
+    }
+}
+
 fn errno_of_image(e: &segno_image::Error) -> i32 {
     match e {
         segno_image::Error::Host { source, .. } => errno_of(source),
@@ -216,14 +226,6 @@ impl fmt::Debug for Error {
             }
         }
         f.write_str(&told)
-    }
-}
-
-impl Cause {
-    /// The reason and what is behind it.
-    pub(crate) fn with_sources(&self) -> String {
-        let all = std::iter::successors(self.source(), |&e| e.source());
-        all.map(ToString::to_string).collect::<Vec<_>>().join(": ")
     }
 }
 

@@ -45,7 +45,9 @@
 mod attrs;
 mod by_number;
 mod check;
+#[cfg(feature = "repair")]
 mod checker;
+#[cfg(feature = "repair")]
 mod crashed;
 mod device;
 mod dir;
@@ -69,7 +71,9 @@ mod volume;
 mod walk;
 
 pub use check::{CheckOptions, check, check_with};
+#[cfg(feature = "repair")]
 pub use checker::{Checker, Judged};
+#[cfg(feature = "repair")]
 pub use crashed::Left;
 pub use device::Device;
 pub use dir::Dir;
@@ -97,6 +101,7 @@ pub use segno_engine::{Extent, ExtentKind, Time};
 pub use segno_format::Features;
 pub use segno_format::dentry::FileType;
 pub use segno_format::inode::InodeFlags;
+#[cfg(feature = "repair")]
 pub use segno_repair::{Action as RepairAction, Plan as RepairPlan, Undo as RepairUndo};
 pub use visits::Visits;
 pub use volume::{StatFs, Volume};

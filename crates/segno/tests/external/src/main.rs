@@ -1,4 +1,4 @@
-use segno::{Device, FormatOptions, Volume};
+use segno::{Device, FormatOptions, MountOptions, Volume};
 use std::io::Write;
 
 fn main() -> std::io::Result<()> {
@@ -13,6 +13,8 @@ fn main() -> std::io::Result<()> {
     drop(file);
     assert_eq!(volume.read_to_string("/letters/first")?, "written from outside");
     volume.close()?;
+    let compressed = "compress_algorithm=lz4".parse::<MountOptions>();
+    assert!(compressed.is_err_and(|e| e.to_string().contains("compression is not built in")));
     assert!(segno::check(&device)?.is_clean());
     println!("formatted, written, read and checked");
     Ok(())
