@@ -1,7 +1,7 @@
 //! Checking volumes, with replay, and repairing them.
 use crate::args::VolumePath;
 use crate::error::os_error;
-use crate::storage::Storage;
+use crate::storage::{First, Storage};
 use pyo3::prelude::*;
 use segno::{CheckOptions, CheckReport, Checker, Error, Severity};
 
@@ -36,12 +36,12 @@ fn checker(storage: &Storage, writable: bool) -> Result<Checker, Error> {
 #[pyfunction(name = "_check")]
 pub(crate) fn check(
     py: Python<'_>,
-    path: VolumePath,
+    path: First,
     devices: Vec<VolumePath>,
     max_problems: usize,
 ) -> PyResult<Report> {
     let options = CheckOptions { max_problems, data: false };
-    let storage = Storage::new(path, devices, None);
+    let storage = Storage::new(path, devices, None)?;
     let found = run(py, || segno::check_with(&storage.open(false)?, &options, |_| ()))?;
     Ok(report(&found))
 }
@@ -54,7 +54,7 @@ type Judged = (Report, bool, bool, bool, Option<String>, Option<String>);
 #[pyfunction(name = "_check_replayed")]
 pub(crate) fn check_replayed(
     py: Python<'_>,
-    path: VolumePath,
+    path: First,
     devices: Vec<VolumePath>,
     journal: Option<VolumePath>,
     max_problems: usize,
@@ -62,7 +62,7 @@ pub(crate) fn check_replayed(
     data: bool,
 ) -> PyResult<Judged> {
     let options = CheckOptions { max_problems, data };
-    let storage = Storage::new(path, devices, journal);
+    let storage = Storage::new(path, devices, journal)?;
     let judged = run(py, || checker(&storage, false)?.quick(quick).check(&options, |_| ()))?;
     let repairable = judged.is_repairable() && judged.keeps_journal().is_none();
     let (replay_error, lost) = (judged.replay_error(), judged.lost_checkpoint());
@@ -76,12 +76,12 @@ type Action = (bool, Option<u32>, Option<String>, String);
 #[pyfunction(name = "_repair")]
 pub(crate) fn repair(
     py: Python<'_>,
-    path: VolumePath,
+    path: First,
     devices: Vec<VolumePath>,
     journal: Option<VolumePath>,
     write: bool,
 ) -> PyResult<Vec<Action>> {
-    let storage = Storage::new(path, devices, journal);
+    let storage = Storage::new(path, devices, journal)?;
     let plan = run(py, || {
         let checker = checker(&storage, write)?;
         let plan = checker.check_and_plan(&CheckOptions::default())?;
@@ -100,10 +100,10 @@ pub(crate) fn repair(
 #[pyo3(signature = (path, *, journal = None, devices = Vec::new()))]
 pub(crate) fn replay(
     py: Python<'_>,
-    path: VolumePath,
+    path: First,
     journal: Option<VolumePath>,
     devices: Vec<VolumePath>,
 ) -> PyResult<()> {
-    let storage = Storage::new(path, devices, journal);
+    let storage = Storage::new(path, devices, journal)?;
     run(py, || checker(&storage, true)?.replay())
 }

@@ -6,6 +6,7 @@ mod args;
 mod checker;
 mod error;
 mod file;
+mod file_object;
 mod formatting;
 mod image;
 mod metadata;

@@ -54,10 +54,11 @@ impl Slot {
         closed.map_err(|e| os_error(&e))
     }
 
-    /// Drops a handle of the volume, but not in a child of the process that opened it.
-    pub(crate) fn release<T>(&self, handle: T) {
+    /// Drops a handle of the volume, but not in a child of the process that opened it. The last one unmounts, which may wait for a thread
+    /// that calls a file object.
+    pub(crate) fn release<T: Send>(&self, handle: T) {
         match self.pid == process::id() {
-            true => drop(handle),
+            true => Python::attach(|py| py.detach(|| drop(handle))),
             false => std::mem::forget(handle),
         }
     }

@@ -1,22 +1,58 @@
 //! The storage of a volume, as callers name it.
 use crate::args::VolumePath;
+use crate::file_object::FileObject;
+use pyo3::prelude::*;
 use segno::{Device, Error};
 use std::path::Path;
 
-/// Paths of the devices of a volume, the one with the superblock first, and of its external journal.
+/// The device with the superblock.
+pub(crate) enum First {
+    Path(VolumePath),
+    Object(FileObject),
+}
+
+impl<'py> FromPyObject<'_, 'py> for First {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        match FileObject::of(&given)? {
+            Some(object) => Ok(Self::Object(object)),
+            None => Ok(Self::Path(given.extract()?)),
+        }
+    }
+}
+
+/// The devices of a volume, the one with the superblock first, and its external journal.
 pub(crate) struct Storage {
-    devices: Vec<VolumePath>,
+    devices: Devices,
     journal: Option<VolumePath>,
 }
 
+enum Devices {
+    Paths(Vec<VolumePath>),
+    Object(FileObject),
+}
+
 impl Storage {
-    pub(crate) fn new(first: VolumePath, further: Vec<VolumePath>, journal: Option<VolumePath>) -> Self {
-        Self { devices: std::iter::once(first).chain(further).collect(), journal }
+    pub(crate) fn new(first: First, further: Vec<VolumePath>, journal: Option<VolumePath>) -> PyResult<Self> {
+        let devices = match first {
+            First::Path(path) => Devices::Paths(std::iter::once(path).chain(further).collect()),
+            First::Object(object) if further.is_empty() => Devices::Object(object),
+            First::Object(_) => {
+                let why = "a file object is a volume of one device: name the devices of others by paths";
+                return Err(pyo3::exceptions::PyTypeError::new_err(why));
+            }
+        };
+        Ok(Self { devices, journal })
     }
 
     /// The volume's device.
     pub(crate) fn open(&self, writable: bool) -> Result<Device, Error> {
-        open(&self.devices, writable)
+        match (&self.devices, writable) {
+            (Devices::Paths(paths), _) => open(paths, writable),
+            (Devices::Object(object), true) => Device::from_stream(object.again()),
+            (Devices::Object(object), false) => Device::from_reader(object.again()),
+        }
     }
 
     /// That of the journal, if there is one.

@@ -4,7 +4,7 @@ use crate::error::os_error;
 use crate::file::File;
 use crate::metadata::{Stat, time};
 use crate::slot::Slot;
-use crate::storage::Storage;
+use crate::storage::{First, Storage};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -62,7 +62,7 @@ impl Volume {
     #[pyo3(signature = (path, *, writable = false, skip_recovery = false, cache_bytes = 67_108_864, journal = None, devices = Vec::new()))]
     fn new(
         py: Python<'_>,
-        path: VolumePath,
+        path: First,
         writable: bool,
         skip_recovery: bool,
         cache_bytes: usize,
@@ -71,7 +71,7 @@ impl Volume {
     ) -> PyResult<Self> {
         let options = MountOptions::new().read_only(!writable).skip_recovery(skip_recovery);
         let mut options = options.cache_bytes(cache_bytes);
-        let storage = Storage::new(path, devices, journal);
+        let storage = Storage::new(path, devices, journal)?;
         let open = || {
             let volume = storage.open(writable)?;
             if let Some(journal) = storage.open_journal(writable)? {

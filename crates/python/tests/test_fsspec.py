@@ -71,8 +71,13 @@ def test_urls(filled, tmp_path):
     assert fsspec.filesystem("segno", fo=str(filled)).cat("/new/file") == b"new"
     with fsspec.open(f"segno://photos/list.txt::simplecache::file://{filled}", simplecache={"cache_storage": str(tmp_path / "c")}) as f:
         assert f.read() == b"one\ntwo\n"
+    with fsspec.open(f"segno://chained/file::file://{filled}", "wb") as f:
+        f.write(b"chained")
+    with fsspec.open(f"segno://chained/file::{filled}", "rb") as f:
+        assert f.read() == b"chained"
+    assert segnofs.check(filled).clean
     with pytest.raises(OSError):
-        fsspec.open(f"segno://x::{filled}", "wb").open()
+        fsspec.open(f"segno://x::{filled}", "wb", segno={"writable": False}).open()
     with pytest.raises(FileNotFoundError):
         fsspec.open(f"segno://x::{filled}.none").open()
     with pytest.raises(ValueError):
@@ -104,6 +109,33 @@ def test_listing(filled):
 def test_ranges_are_slices(filled, start, end):
     fs = SegnoFileSystem(str(filled))
     assert fs.cat_file("/photos/list.txt", start, end) == b"one\ntwo\n"[start:end]
+
+
+def test_owners_and_attributes_when_asked(filled, tmp_path):
+    (tmp_path / "in").mkdir()
+    source = tmp_path / "in/f"
+    source.write_bytes(b"x")
+    os.setxattr(source, "user.a", b"1")
+    fs = SegnoFileSystem(str(filled))
+    fs.put(str(source), "/f", owners=True, xattrs=True)
+    fs.put(str(source), "/plain")
+    assert fs.volume.getxattr("/f", "user.a") == b"1" and fs.volume.listxattr("/plain") == []
+    assert fs.info("/f")["uid"] == os.geteuid()
+    fs.volume.chown("/f", os.geteuid(), os.getegid())
+    fs.get("/f", str(tmp_path / "out"), owners=True, xattrs=True)
+    assert os.getxattr(tmp_path / "out", "user.a") == b"1"
+    fs.close()
+
+
+def test_a_file_that_is_open_stays_open(filled):
+    fs = SegnoFileSystem(str(filled))
+    with fs.open("/photos/list.txt") as f:
+        with pytest.raises(OSError, match="writable=True"):
+            fs.pipe("/new", b"")
+        assert f.read() == b"one\ntwo\n"
+    fs.pipe("/new", b"1")
+    assert fs.cat("/new") == b"1"
+    fs.close()
 
 
 def test_changes(filled):

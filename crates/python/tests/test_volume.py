@@ -1,6 +1,7 @@
 """Paths, names and attributes."""
 
 import errno
+import io
 import os
 import stat
 import subprocess
@@ -187,6 +188,85 @@ def test_copies(volume, tmp_path):
     volume.chmod("/copy/sub/file", 0o4755)
     volume.copy_out("/copy/sub/file", tmp_path / "one")
     assert (tmp_path / "one").stat().st_mode == 0o100755
+
+
+def test_copies_keep_owners_and_attributes_when_asked(volume, tmp_path):
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "file").write_text("x")
+    (source / "link").symlink_to("file")
+    owner = (os.geteuid(), os.getegid())
+    if owner[0] == 0:
+        owner = (1234, 1235)
+        for path in (source, source / "file", source / "link"):
+            os.chown(path, *owner, follow_symlinks=False)
+    os.chmod(source / "file", 0o4755)
+    os.setxattr(source, "user.dir", b"d")
+    os.setxattr(source / "file", "user.file", b"f")
+    volume.copy_in(source, "/plain")
+    assert volume.listxattr("/plain/file") == [] and volume.stat("/plain/file").st_uid == 0
+    volume.copy_in(source, "/kept", owners=True, xattrs=True)
+    for path in ("/kept", "/kept/file", "/kept/link"):
+        found = volume.lstat(path)
+        assert (found.st_uid, found.st_gid) == owner
+    assert volume.stat("/kept/file").st_mode == 0o104755
+    assert volume.getxattr("/kept", "user.dir") == b"d" and volume.getxattr("/kept/file", "user.file") == b"f"
+    volume.setxattr("/kept/file", "trusted.t", b"t")
+    volume.copy_out("/kept", tmp_path / "back", owners=True, xattrs=True)
+    for path in ("", "file", "link"):
+        found = os.lstat(tmp_path / "back" / path)
+        assert (found.st_uid, found.st_gid) == owner
+    assert os.listxattr(tmp_path / "back/file") == ["user.file"] and os.listxattr(tmp_path / "back") == ["user.dir"]
+    assert os.stat(tmp_path / "back/file").st_mode == 0o100755
+    volume.copy_out("/kept", tmp_path / "without")
+    assert os.listxattr(tmp_path / "without/file") == []
+
+
+class OnlyReadinto:
+    """A file object without read."""
+
+    def __init__(self, data):
+        self.inner = io.BytesIO(data)
+        self.seek = self.inner.seek
+        self.readinto = self.inner.readinto
+
+
+def test_file_objects_are_sources(image):
+    with open(image, "r+b") as file, segnofs.Volume(file, writable=True) as volume:
+        volume.write_bytes("/f", b"content" * 10000)
+    assert segnofs.check(image).clean
+    with open(image, "rb") as file:
+        with segnofs.Volume(file) as volume:
+            assert volume.read_bytes("/f") == b"content" * 10000
+            with pytest.raises(OSError):
+                volume.mkdir("/d")
+        assert segnofs.check_replayed(file).clean
+    memory = io.BytesIO(image.read_bytes())
+    with segnofs.Volume(memory, writable=True) as volume:
+        volume.mkdir("/d")
+    with segnofs.Volume(OnlyReadinto(memory.getvalue())) as volume:
+        assert volume.isdir("/d")
+    assert segnofs.check(memory).clean
+    with segnofs.Volume(image) as volume:
+        assert not volume.isdir("/d")
+
+
+def test_file_objects_that_fail_are_errors(image):
+    class Failing(io.BytesIO):
+        def read(self, size=-1):
+            raise OSError(errno.ENXIO, "gone")
+
+    class TooMuch(io.BytesIO):
+        def read(self, size=-1):
+            return super().read(size) + b"more"
+
+    data = image.read_bytes()
+    with pytest.raises(OSError, match="block 0 failed: No such device or address"):
+        segnofs.Volume(Failing(data))
+    with pytest.raises(OSError):
+        segnofs.Volume(TooMuch(data))
+    with pytest.raises(TypeError, match="one device"):
+        segnofs.Volume(io.BytesIO(data), devices=["other"])
 
 
 def test_copies_do_not_follow_links(volume, tmp_path):

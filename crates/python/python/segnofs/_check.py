@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from . import _native
+
+if TYPE_CHECKING:
+    from ._native import _Source as Source
 
 StrPath = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
@@ -45,7 +48,7 @@ class Report:
         return self.errors == 0
 
 
-def check(path: StrPath, *, devices: Sequence[StrPath] = (), max_problems: int = 1000) -> Report:
+def check(path: Source, *, devices: Sequence[StrPath] = (), max_problems: int = 1000) -> Report:
     """Checks a volume that is not open, and changes nothing. Damage is no exception but is described in the report.
 
     ``devices`` are those of a volume of several after the first, in order."""
@@ -75,7 +78,7 @@ class ReplayedReport(Report):
 
 
 def check_replayed(
-    path: StrPath,
+    path: Source,
     *,
     journal: StrPath | None = None,
     devices: Sequence[StrPath] = (),
@@ -123,13 +126,13 @@ class Action:
 
 
 def plan_repair(
-    path: StrPath, *, journal: StrPath | None = None, devices: Sequence[StrPath] = ()
+    path: Source, *, journal: StrPath | None = None, devices: Sequence[StrPath] = ()
 ) -> list[Action]:
     """What :func:`repair` would do; nothing is written."""
     return [Action(*a) for a in _native._repair(path, devices, journal, False)]
 
 
-def repair(path: StrPath, *, journal: StrPath | None = None, devices: Sequence[StrPath] = ()) -> list[Action]:
+def repair(path: Source, *, journal: StrPath | None = None, devices: Sequence[StrPath] = ()) -> list[Action]:
     """Repairs a volume that is not open, and returns what was done: nothing if there is nothing to repair. A power cut meanwhile
     leaves the volume as it was, or repaired. What a crash left is replayed, unless that is all there is to do: see
     :func:`replay`. Where the repair would give up an external journal or a lost checkpoint, :class:`CorruptError` is raised.

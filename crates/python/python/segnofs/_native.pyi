@@ -1,12 +1,17 @@
 import os
 from collections.abc import Sequence
-from typing import Any, Literal, final
+from typing import Any, Literal, Protocol, final
 
 from typing_extensions import Buffer, disjoint_base
 
 __all__ = ["CorruptError", "File", "Visits", "Volume", "_build", "_check", "_check_replayed", "_extract", "_repair", "mkfs", "replay"]
 
 _StrPath = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+
+class _FileObject(Protocol):
+    def seek(self, offset: int, whence: int = ..., /) -> object: ...
+
+_Source = _StrPath | _FileObject
 _Report = tuple[list[tuple[Literal["error", "warning"], str, str]], int, int, bool, bool]
 
 class CorruptError(OSError): ...
@@ -31,7 +36,7 @@ class Visits:
 class Volume:
     def __new__(
         cls,
-        path: _StrPath,
+        path: _Source,
         *,
         writable: bool = False,
         skip_recovery: bool = False,
@@ -89,10 +94,10 @@ def mkfs(
     root_owner: tuple[int, int] = ...,
     force: bool = False,
 ) -> None: ...
-def replay(path: _StrPath, *, journal: _StrPath | None = None, devices: Sequence[_StrPath] = ...) -> None: ...
-def _check(path: _StrPath, devices: Sequence[_StrPath], max_problems: int) -> _Report: ...
+def replay(path: _Source, *, journal: _StrPath | None = None, devices: Sequence[_StrPath] = ...) -> None: ...
+def _check(path: _Source, devices: Sequence[_StrPath], max_problems: int) -> _Report: ...
 def _check_replayed(
-    path: _StrPath,
+    path: _Source,
     devices: Sequence[_StrPath],
     journal: _StrPath | None,
     max_problems: int,
@@ -100,7 +105,7 @@ def _check_replayed(
     data: bool,
 ) -> tuple[_Report, bool, bool, bool, str | None, str | None]: ...
 def _repair(
-    path: _StrPath, devices: Sequence[_StrPath], journal: _StrPath | None, write: bool
+    path: _Source, devices: Sequence[_StrPath], journal: _StrPath | None, write: bool
 ) -> list[tuple[bool, int | None, str | None, str]]: ...
 def _build(
     source: _StrPath,

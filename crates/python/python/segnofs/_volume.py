@@ -21,6 +21,8 @@ from ._stat import stat_result, statvfs_result
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from ._native import _Source as Source
+
 StrPath = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 DT_UNKNOWN, DT_DIR, DT_REG, DT_LNK = 0, 4, 8, 10
@@ -68,7 +70,8 @@ class DirEntry:
 
 
 class Volume(_native.Volume):
-    """The volume in an image file (raw, or an Android sparse image) or on a block device.
+    """The volume in an image file (raw, or an Android sparse image), on a block device, or in a file object: anything with ``seek``, and
+    ``read`` or ``readinto``, whose position belongs to the volume until it is closed.
 
     It is opened for reading unless ``writable`` is true. Paths are ``str``, ``bytes`` or ``os.PathLike``, start at the root of
     the volume, and cannot leave it; names come back as ``str``, with surrogate escapes for what is not UTF-8, as from
@@ -80,7 +83,7 @@ class Volume(_native.Volume):
 
     def __init__(
         self,
-        path: StrPath,
+        path: Source,
         *,
         writable: bool = False,
         skip_recovery: bool = False,
@@ -94,12 +97,13 @@ class Volume(_native.Volume):
         ``skip_recovery`` the volume is shown as of its last checkpoint. ``cache_bytes`` limits the memory for cached data and
         metadata, and for a replay in memory. ``journal`` is the external journal: a volume that was mounted with one and not
         unmounted is not opened without it (``ENODEV``). ``devices`` are the further devices of a volume of several, in order: paths
-        that the volume records are not opened (``EINVAL``).
+        that the volume records are not opened (``EINVAL``). A file object that is opened as ``writable`` needs ``write``, and is as
+        durable as its ``flush`` and ``os.fsync`` of its ``fileno()``, if it has one.
         """
         self._files: weakref.WeakSet[IO[Any]] = weakref.WeakSet()
         self._files_lock = threading.Lock()
         self._warn_unclosed = True
-        self._name = os.fsdecode(path)
+        self._name = os.fsdecode(path) if isinstance(path, (str, bytes, os.PathLike)) else repr(path)
         self.writable = writable
 
     def close(self) -> None:
@@ -307,15 +311,16 @@ class Volume(_native.Volume):
             raise OSError(errno.ENODATA, os.strerror(errno.ENODATA), os.fsdecode(path))
         return value
 
-    def copy_in(self, host: StrPath, path: StrPath) -> None:
-        """Copies a file or directory of the host into the volume, with permissions, times and symbolic links, not with owners
-        and extended attributes. What ``path`` names must not exist."""
-        _copy.copy_in(self, host, os.fsdecode(path))
+    def copy_in(self, host: StrPath, path: StrPath, *, owners: bool = False, xattrs: bool = False) -> None:
+        """Copies a file or directory of the host into the volume, with permissions, times and symbolic links. With ``owners`` users and
+        groups are kept, and with ``xattrs`` the extended attributes that the caller may read. What ``path`` names must not exist."""
+        _copy.copy_in(self, host, os.fsdecode(path), _copy.Keep(owners, xattrs))
 
-    def copy_out(self, path: StrPath, host: StrPath) -> None:
-        """Copies a file or directory of the volume to the host, with permissions, times and symbolic links, not with owners and
-        extended attributes. What ``host`` names must not exist; device nodes, pipes and sockets are left out."""
-        _copy.copy_out(self, os.fsdecode(path), host)
+    def copy_out(self, path: StrPath, host: StrPath, *, owners: bool = False, xattrs: bool = False) -> None:
+        """Copies a file or directory of the volume to the host, with permissions, times and symbolic links. With ``owners`` users and
+        groups are kept, which needs privileges, and with ``xattrs`` the attributes ``user.*``: others, such as file capabilities, are a
+        matter of trust, see :func:`extract`. What ``host`` names must not exist; device nodes, pipes and sockets are left out."""
+        _copy.copy_out(self, os.fsdecode(path), host, _copy.Keep(owners, xattrs))
 
 
 def _flags(mode: str) -> tuple[str, bool]:

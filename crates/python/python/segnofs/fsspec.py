@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat as stat_bits
 from datetime import datetime, timezone
@@ -10,6 +11,7 @@ from typing import IO, Any
 import fsspec  # type: ignore[import-untyped, unused-ignore]
 from fsspec.spec import AbstractFileSystem  # type: ignore[import-untyped, unused-ignore]
 
+from . import _copy
 from ._volume import Volume
 
 CHUNK = 1 << 20
@@ -29,27 +31,41 @@ class SegnoFileSystem(AbstractFileSystem):  # type: ignore[misc, unused-ignore]
     def __init__(
         self,
         fo: str = "",
-        writable: bool = False,
+        writable: bool | None = None,
         auto_mkdir: bool = False,
         target_protocol: str | None = None,
         target_options: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Opens the image ``fo``; ``writable`` for changes, which :meth:`close` completes. ``auto_mkdir`` creates directories
-        that a new file needs."""
+        """Opens the image ``fo``; ``writable`` for changes, which :meth:`close` completes. By default it is opened for reading, and again
+        for writing when the first file is. ``auto_mkdir`` creates directories that a new file needs."""
         super().__init__(**kwargs)
         self.auto_mkdir = auto_mkdir
         image = fsspec.open_local(fo, protocol=target_protocol, **(target_options or {}))
         if not isinstance(image, str):
             raise ValueError(f"one image is needed, not {len(image)}")
-        self.volume = Volume(image, writable=writable)
-        # File systems of fsspec are not closed; the volume is when neither they nor their files are used any more.
-        self.volume._warn_unclosed = False
+        self._image, self._writable = image, writable
+        self._open_volume(bool(writable))
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
         path = super()._strip_protocol(path)
         return path if isinstance(path, list) else "/" + path.lstrip("/")
+
+    def _open_volume(self, writable: bool) -> None:
+        self.volume = Volume(self._image, writable=writable)
+        # File systems of fsspec are not closed; the volume is when neither they nor their files are used any more.
+        self.volume._warn_unclosed = False
+
+    def _changing(self) -> Volume:
+        """The volume, open for writing unless the caller chose that it is not."""
+        if self._writable is None:
+            if any(not file.closed for file in self.volume._files):
+                raise OSError(errno.EBUSY, "files are open for reading: open the file system with writable=True", self._image)
+            self.volume.close()
+            self._open_volume(True)
+            self._writable = True
+        return self.volume
 
     def close(self) -> None:
         """Closes the volume and its files."""
@@ -105,7 +121,8 @@ class SegnoFileSystem(AbstractFileSystem):  # type: ignore[misc, unused-ignore]
         path = self._strip_protocol(path)
         if self.auto_mkdir and "r" not in mode:
             self.makedirs(self._parent(path), exist_ok=True)
-        return self.volume.open(path, mode)
+        volume = self.volume if mode == "rb" else self._changing()
+        return volume.open(path, mode)
 
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any) -> bytes:
         with self.volume._raw(self._strip_protocol(path), "r") as file:
@@ -117,31 +134,45 @@ class SegnoFileSystem(AbstractFileSystem):  # type: ignore[misc, unused-ignore]
         with self._open(path, "xb" if mode == "create" else "wb") as file:
             file.write(value)
 
+    def put_file(self, lpath: Any, rpath: str, *args: Any, owners: bool = False, xattrs: bool = False, **kwargs: Any) -> None:
+        """Copies a file or directory of the host into the volume, with permissions and times; ``owners`` and ``xattrs`` as
+        :meth:`Volume.copy_in`."""
+        super().put_file(lpath, rpath, *args, **kwargs)
+        if isinstance(lpath, str):
+            _copy.attributes_in(self.volume, lpath, self._strip_protocol(rpath), _copy.Keep(owners, xattrs))
+
+    def get_file(self, rpath: str, lpath: Any, *args: Any, owners: bool = False, xattrs: bool = False, **kwargs: Any) -> None:
+        """Copies a file or directory of the volume to the host; ``owners`` and ``xattrs`` as :meth:`Volume.copy_out`."""
+        super().get_file(rpath, lpath, *args, **kwargs)
+        if isinstance(lpath, str):
+            _copy.attributes_out(self.volume, self._strip_protocol(rpath), lpath, _copy.Keep(owners, xattrs))
+
     def mkdir(self, path: str, create_parents: bool = True, **kwargs: Any) -> None:
         path = self._strip_protocol(path)
         if create_parents:
-            self.volume.makedirs(path)
+            self._changing().makedirs(path)
         else:
-            self.volume.mkdir(path)
+            self._changing().mkdir(path)
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
-        self.volume.makedirs(self._strip_protocol(path), exist_ok=exist_ok)
+        self._changing().makedirs(self._strip_protocol(path), exist_ok=exist_ok)
 
     def rmdir(self, path: str) -> None:
-        self.volume.rmdir(self._strip_protocol(path))
+        self._changing().rmdir(self._strip_protocol(path))
 
     def _rm(self, path: str) -> None:
         path = self._strip_protocol(path)
         if stat_bits.S_ISDIR(self.volume.lstat(path).st_mode):
-            self.volume.rmdir(path)
+            self._changing().rmdir(path)
         else:
-            self.volume.unlink(path)
+            self._changing().unlink(path)
 
     def cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
         path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
         if self.volume.isdir(path1):
-            self.volume.makedirs(path2, exist_ok=True)
+            self._changing().makedirs(path2, exist_ok=True)
             return
+        self._changing()
         with self._open(path1, "rb") as source, self._open(path2, "wb") as target:
             while chunk := source.read(CHUNK):
                 target.write(chunk)
@@ -150,13 +181,13 @@ class SegnoFileSystem(AbstractFileSystem):  # type: ignore[misc, unused-ignore]
         path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
         if self.volume.isdir(path2):
             path2 = os.path.join(path2, os.path.basename(path1))
-        self.volume.rename(path1, path2)
+        self._changing().rename(path1, path2)
 
     def touch(self, path: str, truncate: bool = True, **kwargs: Any) -> None:
         path = self._strip_protocol(path)
         if truncate or not self.volume.exists(path):
             self.pipe_file(path, b"")
-        self.volume.utime(path)
+        self._changing().utime(path)
 
     def created(self, path: str) -> datetime:
         return datetime.fromtimestamp(self.info(path)["created"], tz=timezone.utc)
