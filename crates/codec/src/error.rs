@@ -1,5 +1,5 @@
 //! Why compressed data cannot be decoded.
-use crate::Algorithm;
+use crate::algorithm::Algorithm;
 use core::fmt;
 
 /// Why compressed data could not be decoded.

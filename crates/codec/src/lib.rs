@@ -10,6 +10,7 @@
 
 extern crate alloc;
 
+mod algorithm;
 #[cfg(feature = "casefold")]
 mod casefold;
 #[cfg_attr(not(feature = "compress"), path = "cluster/absent.rs")]
@@ -19,8 +20,9 @@ mod error;
 pub mod lzo;
 mod zstd;
 
+pub use algorithm::Algorithm;
 #[cfg(feature = "casefold")]
 pub use casefold::{CasefoldError, casefold, casefolded_name_hash};
 pub use cluster::{ClusterEncoder, LevelError, check_level};
-pub use compression::{Algorithm, decompress, decompress_portable};
+pub use compression::{decompress, decompress_portable};
 pub use error::CodecError;

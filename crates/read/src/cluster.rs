@@ -1,9 +1,9 @@
 //! The data of compressed files.
 use crate::file::{Last, in_units};
-use crate::{Algorithm, Error, Inode, ReadAt, Volume};
+use crate::{Error, Inode, ReadAt, Volume};
 use alloc::vec;
 use alloc::vec::Vec;
-use segno_codec::{CodecError, decompress_portable};
+use segno_codec::{Algorithm, CodecError, decompress_portable};
 use segno_format::cluster::{CHECKSUM, compressed_data};
 use segno_format::{BLOCK_SIZE, BlockAddr, Corrupt, Structure};
 
