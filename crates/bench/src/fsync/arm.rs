@@ -1,5 +1,5 @@
 //! One timed run of a workload on a fresh volume in this process.
-use super::row::{Counters, Once, Spread};
+use super::row::{Counters, Once};
 use crate::place::Place;
 use crate::work::Prepared;
 use crate::work::fs::InProcess;
@@ -51,7 +51,7 @@ impl Arm<'_> {
         let once = Once {
             ops_per_s: done.ops as f64 / done.seconds,
             fsyncs_per_s: done.fsyncs.count() as f64 / done.seconds,
-            fsync_us: Spread::of(&done.fsyncs, 1000.0),
+            fsyncs: done.fsyncs,
             inside: Some(inside),
         };
         Ok((once, mkfs))

@@ -203,7 +203,7 @@ fn compare(
 fn gain(name: &str, list: &[Once], global: &[Once]) -> String {
     let of = |runs: &[Once], f: fn(&Once) -> f64| runs.iter().map(f).collect::<Vec<_>>();
     let ops = ratio(&of(list, |o| o.ops_per_s), &of(global, |o| o.ops_per_s));
-    let time = ratio(&of(list, |o| o.fsync_us.avg), &of(global, |o| o.fsync_us.avg));
+    let time = ratio(&of(list, |o| o.fsync_us().avg), &of(global, |o| o.fsync_us().avg));
     let percent = |r: f64| format!("{:+.0} %", (r - 1.0) * 100.0);
     format!(
         "{name}: with the list {} operations a second ({} to {} over {} rounds) and {} fsync latency; throughput times \

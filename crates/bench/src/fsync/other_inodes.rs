@@ -1,10 +1,10 @@
 //! Cost of fsync while other files have dirty nodes: one file is synced repeatedly with an increasing number of dirty inodes of
 //! other files.
 use super::arm::options;
-use super::row::{Counters, Once, Spread};
+use super::row::{Counters, Once};
+use crate::Histogram;
 use crate::place::Place;
 use crate::progress::Progress;
-use crate::{Histogram, Recorded};
 use anyhow::Result;
 use segno_engine::options::{FsyncLookup, FsyncMode};
 use segno_engine::{MountOptions, Owner, SetAttr, Volume};
@@ -110,11 +110,10 @@ fn burst(volume: &Volume, file: Ino, fsyncs: usize) -> Result<Once> {
         latency.record(one.elapsed().as_nanos() as u64);
     }
     let seconds = begun.elapsed().as_secs_f64();
-    let latency: Recorded = latency.recorded();
     Ok(Once {
         ops_per_s: fsyncs as f64 / seconds,
         fsyncs_per_s: fsyncs as f64 / seconds,
-        fsync_us: Spread::of(&latency, 1000.0),
+        fsyncs: latency.recorded(),
         inside: Some(Counters::of(volume).since(&before)),
     })
 }

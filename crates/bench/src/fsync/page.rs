@@ -30,9 +30,16 @@ pub fn fill(report: &mut Report, rows: &[FsyncRow]) {
         Figure::Table(phase_table(&inside)),
         lookups(&other_inodes),
     ];
+    out.extend(
+        inside.chunk_by(|a, b| a.workload == b.workload).map(|rows| latencies("in-process", rows, mode)),
+    );
     if !mounted.is_empty() {
         out.push(Figure::Table(mount_table(&mounted)));
         out.push(mount_bars(&mounted));
+        let target = |r: &FsyncRow| r.target.clone();
+        out.extend(
+            mounted.chunk_by(|a, b| a.workload == b.workload).map(|rows| latencies("mounts", rows, target)),
+        );
     }
     out.push(Figure::Text {
         title: "What to compare with".into(),
@@ -171,6 +178,19 @@ fn phases(rows: &[&FsyncRow]) -> Figure {
         series: head(&["data", "node", "flush"]),
         groups: rows.iter().map(group).collect(),
         ..Bars::default()
+    })
+}
+
+/// Of one workload, a line for each mode or file system.
+fn latencies(what: &str, rows: &[&FsyncRow], name: impl Fn(&FsyncRow) -> String) -> Figure {
+    let series = rows.iter().map(|r| Series::cumulative(name(r), &r.latency));
+    Figure::Lines(Lines {
+        title: format!("Latency of fsync, {what}: {}", rows.first().map_or("", |r| &r.workload)),
+        x: "µs".into(),
+        y: "share of the fsyncs that took up to this".into(),
+        log_x: true,
+        series: series.collect(),
+        ..Lines::default()
     })
 }
 

@@ -1,6 +1,6 @@
 //! The same workload through mounts: segno, fuse2fs, and the kernel's ext4 and XFS on a loop device, each on an image at the
 //! same place.
-use super::row::{Once, Spread};
+use super::row::Once;
 use crate::mounts::{FileSystem, Site};
 use crate::work::Prepared;
 use crate::work::fs::Mounted;
@@ -56,7 +56,7 @@ fn work(site: &Site, job: &Job, time: Duration, seed: u64) -> Result<Once> {
     Ok(Once {
         ops_per_s: done.ops as f64 / done.seconds,
         fsyncs_per_s: done.fsyncs.count() as f64 / done.seconds,
-        fsync_us: Spread::of(&done.fsyncs, 1000.0),
+        fsyncs: done.fsyncs,
         inside: None,
     })
 }

@@ -39,11 +39,12 @@ pub struct Inside {
 }
 
 /// One run.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Once {
     pub ops_per_s: f64,
     pub fsyncs_per_s: f64,
-    pub fsync_us: Spread,
+    /// Latencies in ns.
+    pub fsyncs: Recorded,
     pub inside: Option<Inside>,
 }
 
@@ -60,6 +61,9 @@ pub struct FsyncRow {
     pub searched_per_fsync: Option<f64>,
     pub written_per_fsync: Option<f64>,
     pub fsync_us: Spread,
+    /// Of all fsyncs of all rounds, in ns.
+    #[serde(skip)]
+    pub latency: Recorded,
     pub phase_us: Option<PhaseUs>,
     pub lookup_ns: Option<Spread>,
     pub ops_per_s: f64,
@@ -67,6 +71,12 @@ pub struct FsyncRow {
     pub fsyncs_per_s: f64,
     pub flushes_per_fsync: Option<f64>,
     pub checkpoints: Option<f64>,
+}
+
+impl Once {
+    pub fn fsync_us(&self) -> Spread {
+        Spread::of(&self.fsyncs, 1000.0)
+    }
 }
 
 impl Spread {
@@ -164,7 +174,8 @@ pub fn combine(
         dirty_nodes: known(&|i| i.dirty_nodes),
         searched_per_fsync: known(&|i| i.searched),
         written_per_fsync: known(&|i| i.written),
-        fsync_us: spread(&|o| o.fsync_us),
+        fsync_us: spread(&|o| o.fsync_us()),
+        latency: runs.iter().fold(Recorded::default(), |all, o| all.and(&o.fsyncs)),
         phase_us: (!inside.is_empty()).then(phases),
         lookup_ns: (!inside.is_empty()).then(lookup),
         ops_per_s: ops.median,

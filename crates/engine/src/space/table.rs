@@ -239,9 +239,8 @@ impl Table {
     /// so was all that is free in the mounted checkpoint, never used since.
     pub fn undiscarded(&self, seg: SegNo, was_trimmed: bool) -> Vec<Range<u32>> {
         let s = self.seg(seg);
-        if s.valid == 0 {
-            let is_known = was_trimmed && s.mtime == 0 && !s.current;
-            return if is_known { Vec::new() } else { vec![0..BLOCKS_PER_SEG] };
+        if was_trimmed && s.valid == 0 && s.mtime == 0 && !s.current {
+            return Vec::new();
         }
         let offsets: Vec<u32> = (0..BLOCKS_PER_SEG).filter(|&off| !self.is_valid(seg, off)).collect();
         let runs = offsets.chunk_by(|a, b| a + 1 == *b);
