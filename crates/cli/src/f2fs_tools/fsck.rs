@@ -17,7 +17,7 @@ pub fn run(call: &Call) -> Outcome {
     let device = call.device().map_err(wrong)?;
     // The kernel's own mount is repaired by the program that was made for it.
     if let (true, Some(original)) = (is_mounted_by_kernel(Path::new(device)), original(call.tool)) {
-        return Err(become_program(original, call.words.clone()));
+        return Err(become_program(original, call.tool.name, call.words.clone()));
     }
     if call.has('M') {
         return block_map(Path::new(device));

@@ -64,8 +64,12 @@ fn original(tool: &Tool) -> Option<PathBuf> {
     dirs.into_iter().find(|path| path.is_file() && path.canonicalize().ok() != program)
 }
 
-/// Becomes another program; returns if that fails.
-fn become_program(program: impl AsRef<OsStr>, args: impl IntoIterator<Item = OsString>) -> anyhow::Error {
-    let e = Command::new(&program).args(args).exec();
+/// Becomes another program, called by a name; returns if that fails. f2fs-tools is one program, which goes by the name.
+fn become_program(
+    program: impl AsRef<OsStr>,
+    name: &str,
+    args: impl IntoIterator<Item = OsString>,
+) -> anyhow::Error {
+    let e = Command::new(&program).arg0(name).args(args).exec();
     anyhow::anyhow!("cannot execute {}: {e}", Path::new(&program).display())
 }

@@ -41,7 +41,7 @@ pub fn run(call: &Call) -> Outcome {
         _ => !chosen && kernel_has_f2fs(),
     };
     if is_of_kernel {
-        return Err(become_program("mount", words_of_kernel(call, &options)));
+        return Err(become_program("mount", "mount", words_of_kernel(call, &options)));
     }
     let rest = options.iter().filter(|o| *o != CHOICE).cloned().collect::<Vec<_>>().join(",");
     let mut words = vec![OsString::from("mount.segno")];
