@@ -184,14 +184,8 @@ fn phases(rows: &[&FsyncRow]) -> Figure {
 /// Of one workload, a line for each mode or file system.
 fn latencies(what: &str, rows: &[&FsyncRow], name: impl Fn(&FsyncRow) -> String) -> Figure {
     let series = rows.iter().map(|r| Series::cumulative(name(r), &r.latency));
-    Figure::Lines(Lines {
-        title: format!("Latency of fsync, {what}: {}", rows.first().map_or("", |r| &r.workload)),
-        x: "µs".into(),
-        y: "share of the fsyncs that took up to this".into(),
-        log_x: true,
-        series: series.collect(),
-        ..Lines::default()
-    })
+    let workload = rows.first().map_or("", |r| &r.workload);
+    Figure::Lines(Lines::latencies(format!("Latency of fsync, {what}: {workload}"), "fsyncs", series))
 }
 
 fn lookups(rows: &[&FsyncRow]) -> Figure {

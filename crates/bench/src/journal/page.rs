@@ -138,14 +138,8 @@ fn throughput(rows: &[JournalRow]) -> Figure {
 /// Of one workload, in both modes.
 fn latencies(rows: &[JournalRow]) -> Figure {
     let series = rows.iter().map(|r| Series::cumulative(r.mode.name().to_owned(), &r.latency));
-    Figure::Lines(Lines {
-        title: format!("Latency of operations: {}", rows.first().map_or("", |r| &r.workload)),
-        x: "µs".into(),
-        y: "share of the operations that took up to this".into(),
-        log_x: true,
-        series: series.collect(),
-        ..Lines::default()
-    })
+    let workload = rows.first().map_or("", |r| &r.workload);
+    Figure::Lines(Lines::latencies(format!("Latency of operations: {workload}"), "operations", series))
 }
 
 /// The target figures with the results of this run.

@@ -97,6 +97,20 @@ impl Series {
     }
 }
 
+impl Lines {
+    /// Distributions of the latencies of what is named in the plural.
+    pub fn latencies(title: String, what: &str, series: impl Iterator<Item = Series>) -> Self {
+        Self {
+            title,
+            x: "µs".into(),
+            y: format!("share of the {what} that took up to this"),
+            log_x: true,
+            series: series.collect(),
+            ..Self::default()
+        }
+    }
+}
+
 impl Bars {
     pub(super) fn plot(&self) -> Plot {
         let longest = self.groups.iter().map(|g| g.name.chars().count().min(NAME)).max().unwrap_or(0);
