@@ -23,8 +23,10 @@ impl JournalOption {
     }
 
     /// Opens the journal, if one was named.
-    pub fn open(&self, images: &[PathBuf], options: OpenOptions) -> Result<Option<Arc<dyn BlockDevice>>> {
-        self.path()?.map(|path| open(&path, images, options)).transpose()
+    pub fn open(&self, images: &[PathBuf], options: OpenOptions) -> Result<Option<Named>> {
+        let Some(path) = self.path()? else { return Ok(None) };
+        let device = open(&path, images, options)?;
+        Ok(Some((path, device)))
     }
 }
 
@@ -39,13 +41,16 @@ pub fn open(path: &Path, images: &[PathBuf], options: OpenOptions) -> Result<Arc
     Ok(Arc::new(file.context("cannot open the journal")?))
 }
 
+/// A journal and its path.
+pub type Named = (PathBuf, Arc<dyn BlockDevice>);
+
 /// The external journal of a volume that is read without a mount, if one was named.
-pub struct External(Option<(PathBuf, Arc<dyn BlockDevice>)>);
+pub struct External(Option<Named>);
 
 impl External {
     /// Opens its storage.
     pub fn open(option: &JournalOption, images: &[PathBuf], options: OpenOptions) -> Result<Self> {
-        Ok(Self(option.path()?.zip(option.open(images, options)?)))
+        Ok(Self(option.open(images, options)?))
     }
 
     /// Makes sure that it is one of this volume.

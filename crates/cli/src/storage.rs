@@ -188,7 +188,7 @@ impl Storage {
         let (paths, open_options) = (storage.devices.of(path)?, OpenOptions { read_only, direct: false });
         let device = Device::from(image::open(&paths, open_options)?);
         let mut options = MountOptions::new().background(false).read_only(read_only);
-        if let Some(journal) = storage.journal.open(&paths, open_options)? {
+        if let Some((_, journal)) = storage.journal.open(&paths, open_options)? {
             options = options.journal(&Device::from(journal));
         }
         let options = options.on_notice(|notice| eprintln!("segno: {notice}"));

@@ -13,7 +13,6 @@ use segno_format::text;
 use segno_host::{Dirs, Entry, Kind};
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -231,26 +230,35 @@ fn stdin_to(volume: &Volume, force: bool, path: &Path) -> Result<Tally> {
     let mut tally = Tally::default();
     let options = OpenOptions::new().write(true).create_new(true).mode(0o644);
     let mut copy = reason(volume.open_file_with(&temporary, &options))?;
-    let (mut input, mut buffer) = (io::stdin().lock(), vec![0; BUFFER]);
-    let mut fill = || -> Result<()> {
-        loop {
-            let n = input.read(&mut buffer)?;
-            if n == 0 {
-                return Ok(());
-            }
-            copy.write_all(buffer.get(..n).unwrap_or_default())?;
-            tally.add_bytes(n as u64);
-        }
-    };
-    let filled = fill().with_context(|| format!("writing {to}"));
+    let filled = until_end(io::stdin().lock(), &mut copy, &mut vec![0; BUFFER], &mut tally);
+    let filled = filled.with_context(|| format!("writing {to}"));
     drop(copy);
-    let named = filled.and_then(|()| reason(volume.rename(&temporary, path)));
+    let named = filled.and_then(|_| reason(volume.rename(&temporary, path)));
     if let Err(e) = named {
         reason(volume.remove_file(&temporary))?;
         return Err(e);
     }
     tally.add_file(path);
     Ok(tally)
+}
+
+/// Copies what is read until the end; returns the bytes.
+fn until_end(
+    mut input: impl Read,
+    copy: &mut segno::File,
+    buffer: &mut [u8],
+    tally: &mut Tally,
+) -> Result<u64> {
+    let mut bytes = 0;
+    loop {
+        let n = input.read(buffer)?;
+        if n == 0 {
+            return Ok(bytes);
+        }
+        copy.write_all(buffer.get(..n).unwrap_or_default())?;
+        tally.add_bytes(n as u64);
+        bytes += n as u64;
+    }
 }
 
 /// Names below the root of a source.
@@ -386,24 +394,12 @@ impl Copy<'_> {
                 offset += n as u64;
             }
         }
-        if size == 0 {
-            offset = self.unsized_contents(&file, &mut copy)?;
-        }
-        reason(copy.set_len(size.max(offset)))
-    }
-
-    /// Copies a file of procfs or sysfs, which has no size until it is read; returns its bytes.
-    fn unsized_contents(&mut self, file: &File, copy: &mut segno::File) -> Result<u64> {
-        let mut offset = 0;
-        loop {
-            let n = file.read_at(&mut self.buffer, offset)?;
-            if n == 0 {
-                return Ok(offset);
-            }
-            copy.write_all(self.buffer.get(..n).unwrap_or_default())?;
-            self.tally.add_bytes(n as u64);
-            offset += n as u64;
-        }
+        // A file of procfs or sysfs has no size until it is read.
+        let size = match size {
+            0 => until_end(&file, &mut copy, &mut self.buffer, &mut self.tally)?,
+            size => size,
+        };
+        reason(copy.set_len(size))
     }
 
     fn attributes(&mut self, entry: &Entry, to: &Path) -> Result<()> {

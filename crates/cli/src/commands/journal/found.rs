@@ -27,10 +27,12 @@ impl Found {
     /// Opens image and journal. The error for an image without room for a journal names the remedy.
     pub fn open(of: &ImageArgs, read_only: bool) -> Result<Self> {
         let options = OpenOptions { read_only, direct: false };
-        let (images, journal) = (of.devices()?, &of.storage.journal);
+        let images = of.devices()?;
         let device = image::open(&images, options)?;
-        let file = journal.open(&images, options)?;
-        let area = file.map_or_else(|| gap(&device), |file| Ok(Area::whole(file)))?;
+        let (file, area) = match of.storage.journal.open(&images, options)? {
+            Some((path, journal)) => (Some(path), Area::whole(journal)),
+            None => (None, gap(&device)?),
+        };
         let sb = inspect::superblock(&*device)?;
         if read_only {
             image::note_unsupported(&*device);
@@ -39,7 +41,7 @@ impl Found {
         }
         let pack = inspect::checkpoint(&*device, &sb)?;
         let (checkpoint, external) = (pack.journaled(&sb), pack.external_journal);
-        Ok(Self { device, checkpoint, guarded: sb.guarded, external, area, file: journal.path()? })
+        Ok(Self { device, checkpoint, guarded: sb.guarded, external, area, file })
     }
 
     /// The journal's own description; `None` without a journal.
