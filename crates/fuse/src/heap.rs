@@ -13,3 +13,12 @@ pub fn share() {
         let _unchanged = unsafe { libc::mallopt(libc::M_ARENA_MAX, ARENAS) };
     }
 }
+
+/// Gives memory that is free back to the system.
+pub(crate) fn trim() {
+    #[cfg(target_env = "gnu")]
+    {
+        // SAFETY: takes a number only, and locks the arenas itself.
+        let _nothing_to_give = unsafe { libc::malloc_trim(0) };
+    }
+}

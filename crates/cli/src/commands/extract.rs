@@ -3,7 +3,7 @@ use crate::confine::{ConfineOption, Confinement};
 use crate::document::Schema;
 use crate::exit::usage;
 use crate::image::explain_image;
-use crate::new_file::{NewFile, refuse_source};
+use crate::new_file::NewFile;
 use crate::preserve::{self, PreserveOption};
 use crate::progress::Progress;
 use crate::storage::ImageArgs;
@@ -75,9 +75,6 @@ pub fn run(args: &Args) -> Result<()> {
     };
     for list in [&args.fs_config, &args.file_contexts, &args.manifest].into_iter().flatten() {
         ensure!(args.force || !list.exists(), "{} exists already; overwrite it with -f", list.display());
-        for source in options.devices.iter().chain([&image]) {
-            refuse_source(source, list)?;
-        }
     }
     let mode = image::copy_mode(options.devices.iter().chain([&image]));
     let image = OpenImage::open(&image, &options.devices, options.journal.as_deref());

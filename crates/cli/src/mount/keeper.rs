@@ -166,6 +166,7 @@ impl Keeper {
     fn wait(&self, child: &mut Child, signals: &Signals) -> Result<End> {
         let pid = Pid::from_child(child);
         let server = pidfd_open(pid, PidfdFlags::empty()).context("waiting for the server")?;
+        segno_fuse::release_memory().context("cannot release memory")?;
         loop {
             let mut both = [PollFd::new(&server, PollFlags::IN), PollFd::new(&signals.0, PollFlags::IN)];
             match poll(&mut both, None) {

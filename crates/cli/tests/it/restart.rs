@@ -109,21 +109,27 @@ fn parent_of(pid: i32) -> i32 {
     status.lines().find_map(|l| l.strip_prefix("PPid:")).unwrap().trim().parse().unwrap()
 }
 
+/// Returns when a process has at most so many kilobytes resident, which it has when it waits.
+fn wait_until_small(pid: i32, kind: &str, most: u64) {
+    loop {
+        let status = read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let said = status.lines().find_map(|l| l.strip_prefix(kind)).unwrap().trim();
+        if said.split(' ').next().unwrap().parse::<u64>().unwrap() <= most {
+            println!("{kind} {said}");
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
 /// What it holds while it waits.
 #[test]
 fn the_process_that_keeps_a_mount_is_small_and_has_nothing_of_the_volume() {
     let Some(kept) = Kept::new(OPTIONS) else { return };
     let keeper = parent_of(server_of(&kept.dir).unwrap());
-    let status = read_to_string(format!("/proc/{keeper}/status")).unwrap();
-    let field = |name: &str| status.lines().find_map(|l| l.strip_prefix(name)).unwrap().trim().to_owned();
-    let anonymous: u64 = field("RssAnon:").split(' ').next().unwrap().parse().unwrap();
-    println!(
-        "{} resident, {} of it anonymous, threads {}",
-        field("VmRSS:"),
-        field("RssAnon:"),
-        field("Threads:")
-    );
-    assert!(anonymous < 2048, "{anonymous} KiB");
+    // The program of the tests has more relocations than that of users; how many pages of a file one access maps is the kernel's choice.
+    wait_until_small(keeper, "RssAnon:", 1536);
+    wait_until_small(keeper, "RssFile:", 3072);
     let image = fs::canonicalize(kept.scratch.image()).unwrap();
     let open = fs::read_dir(format!("/proc/{keeper}/fd")).unwrap();
     let holds = |fd: std::io::Result<fs::DirEntry>| {
