@@ -209,6 +209,17 @@ impl RawCheckpoint {
         block.u32_at(JOURNAL_MARK) == journal_mark(&block.0)
     }
 
+    /// Lets the checkpoint of a guarded volume show no work to others. Linux frees orphans and syncs quota files also of volumes that it
+    /// mounts read-only, and then writes a checkpoint; without the flag of orphans, and with the one of doubtful quota, it does not. The blocks
+    /// of orphans are in the pack all the same. Call it before [`seal`](Self::seal).
+    pub fn hide_work(block: &mut [u8], has_quota: bool) {
+        let mut flags =
+            CpFlags::from_bits_retain(word(block, core::mem::offset_of!(RawCheckpoint, ckpt_flags)))
+                .difference(CpFlags::ORPHAN_PRESENT);
+        flags.set(CpFlags::QUOTA_NEED_FSCK, has_quota || flags.contains(CpFlags::QUOTA_NEED_FSCK));
+        set_word(block, core::mem::offset_of!(RawCheckpoint, ckpt_flags), flags.bits());
+    }
+
     /// Stores the checksum; call it last. Returns it.
     pub fn seal<B: AsMut<[u8]> + ?Sized>(block: &mut B) -> u32 {
         let block = block.as_mut();

@@ -235,7 +235,8 @@ impl Pack {
         let (cp, flags) = (self.cp(), self.flags());
         let (start, first) = (cp.cp_pack_start_sum.get(), geo.cp_payload.saturating_add(1));
         let orphans = i64::from(start) - i64::from(first);
-        let lists = if flags.contains(CpFlags::ORPHAN_PRESENT) { orphans >= 1 } else { orphans == 0 };
+        // A guarded volume has them without the flag.
+        let lists = orphans >= i64::from(flags.contains(CpFlags::ORPHAN_PRESENT));
         let nodes = if self.has_node_summaries() { 3 } else { 0 };
         let data = self.len() as i64 - i64::from(start) - nodes - 1;
         let summaries =
@@ -253,12 +254,12 @@ impl Pack {
         exists.then(|| geo.seg_start(p.seg).offset(p.blkoff.into()))
     }
 
-    /// Inodes without a name that were open, block by block: what is wrong with a block does not hide the others.
+    /// Inodes without a name that were open, block by block: what is wrong with a block does not hide the others. Where they are follows
+    /// from where the summaries begin; the flag is for implementations that free them, which those of a guarded volume are hidden from.
     pub fn orphans(&self) -> impl Iterator<Item = Result<Vec<Ino>, Corrupt>> + '_ {
-        let present = self.flags().contains(CpFlags::ORPHAN_PRESENT);
         let first = 1 + self.payload as usize;
         let end = (self.cp().cp_pack_start_sum.get() as usize).min(self.len());
-        let bytes = if present { self.bytes(first..end) } else { &[] };
+        let bytes = self.bytes(first..end);
         let addresses = (0..).map(move |i| self.start.offset(i)).skip(first);
         let each = |(at, block): (BlockAddr, &'_ [u8])| orphans(block, at.0.into()).map(Iterator::collect);
         addresses.zip(bytes.chunks_exact(self.summaries.block)).map(each)

@@ -37,7 +37,16 @@ pub struct Case {
 
 const HAS_BASE: &str = "[ \"$(cat $DIR/work/base)\" = base ]; [ ! -e $DIR/work/logged ]";
 
-pub const CASES: [Case; 12] = [
+/// A volume with the mark is shown and not written to.
+const READS_ONLY: &str = concat!(
+    "[ \"$(cat $DIR/work/base)\" = base ]; [ ! -e $DIR/work/logged ]; ",
+    "if echo linux > $DIR/linux; then exit 1; fi; grep -q \" $DIR f2fs ro\" /proc/mounts; ",
+    "dmesg | grep -q 'readonly mode only'"
+);
+
+const QUOTA: [&str; 2] = ["-O", "extra_attr,project_quota,quota"];
+
+pub const CASES: [Case; 15] = [
     Case {
         name: "clean",
         what: "cleanly unmounted; Linux writes to it",
@@ -58,21 +67,57 @@ pub const CASES: [Case; 12] = [
     },
     Case {
         name: "guard",
-        what: "crashed with option guard; Linux may read it and not write to it",
-        prepare: |v| v.guarded().and_then(|()| v.base()).and_then(|()| v.session(true)),
+        what: "crashed; Linux may read it, and changes nothing",
+        prepare: |v| v.guarded(&[]).and_then(|()| v.base()).and_then(|()| v.session(true)),
         visit: Visit::Unmounts,
         mount: "rw",
-        script: concat!(
-            "[ \"$(cat $DIR/work/base)\" = base ]; [ ! -e $DIR/work/logged ]; ",
-            "if echo linux > $DIR/linux; then exit 1; fi; grep -q \" $DIR f2fs ro\" /proc/mounts; ",
-            "dmesg -c | grep -q 'readonly mode only'"
-        ),
-        judge: |v| v.is_usable().and_then(|found| v.has(true, false).map(|()| found)),
+        script: READS_ONLY,
+        judge: |v| {
+            v.is_unchanged().and_then(|()| v.is_usable()).and_then(|found| v.has(true, false).map(|()| found))
+        },
+    },
+    Case {
+        name: "guard-quota",
+        what: "the same with quota files",
+        prepare: |v| v.guarded(&QUOTA).and_then(|()| v.base()).and_then(|()| v.session(true)),
+        visit: Visit::Unmounts,
+        mount: "rw",
+        script: READS_ONLY,
+        judge: |v| {
+            v.is_unchanged().and_then(|()| v.is_usable()).and_then(|found| v.has(true, false).map(|()| found))
+        },
+    },
+    Case {
+        name: "guard-orphans",
+        what: "the same with a checkpoint that names files without a name",
+        prepare: |v| v.orphans(),
+        visit: Visit::Unmounts,
+        mount: "rw",
+        script: READS_ONLY,
+        judge: |v| {
+            v.is_unchanged().and_then(|()| v.is_usable()).and_then(|found| v.has(true, false).map(|()| found))
+        },
+    },
+    Case {
+        name: "guard-torn",
+        what: "the same; its newest checkpoint is torn",
+        prepare: |v| {
+            v.guarded(&[])?;
+            v.base()?;
+            v.session(true)?;
+            v.tear_newest_checkpoint()
+        },
+        visit: Visit::Unmounts,
+        mount: "rw",
+        script: READS_ONLY,
+        judge: |v| {
+            v.is_unchanged().and_then(|()| v.is_ahead()).and_then(|found| v.has(false, false).map(|()| found))
+        },
     },
     Case {
         name: "guard-clean",
-        what: "the same, unmounted; Linux writes to it",
-        prepare: |v| v.guarded().and_then(|()| v.base()).and_then(|()| v.session(false)),
+        what: "unmounted; Linux writes to it",
+        prepare: |v| v.guarded(&[]).and_then(|()| v.base()).and_then(|()| v.session(false)),
         visit: Visit::Unmounts,
         mount: "rw",
         script: "[ \"$(cat $DIR/work/logged)\" = logged ]; echo linux > $DIR/linux",
@@ -172,6 +217,8 @@ pub const CASES: [Case; 12] = [
 const NAMES: u64 = 60_000;
 /// What an apply has written of nodes when it is cut.
 const WRITTEN: u64 = 1 << 20;
+/// Open files without a name.
+const ORPHANS: u32 = 40;
 /// An apply may end before the commit beside it does.
 const TRIES: u32 = 10;
 
@@ -184,27 +231,111 @@ pub struct Prepared {
     side: Option<PathBuf>,
     /// Version of the checkpoint that was torn or repaired.
     pub torn: u64,
+    /// Its newest checkpoint is lost, which a check of ours says.
+    is_lost: bool,
+    /// fsck.f2fs takes files that are open and have no name for lost.
+    hides_orphans: bool,
+    /// What the image is when somebody else gets it.
+    given: Vec<u8>,
 }
 
 impl Prepared {
     pub fn new(segno: &Path, work: &Path) -> Result<Self> {
         fs::create_dir_all(work).with_context(|| format!("making {}", work.display()))?;
-        let volume = Volume::make(segno, work, MIB, &["--journal", "8M"], &["-o", "journal=on,nodiscard"])?;
-        Ok(Self { segno: segno.into(), work: work.into(), volume, side: None, torn: 0 })
+        let options = ["-o", "journal=on,nodiscard,noguard"];
+        let volume = Volume::make(segno, work, MIB, &["--journal", "8M"], &options)?;
+        Ok(Self {
+            segno: segno.into(),
+            work: work.into(),
+            volume,
+            side: None,
+            torn: 0,
+            is_lost: false,
+            hides_orphans: false,
+            given: Vec::new(),
+        })
     }
 
     pub fn image(&self) -> &Path {
         self.volume.image()
     }
 
-    pub fn check(&self) -> Result<()> {
+    /// What checkers find before somebody else gets it: the last checkpoint of a crashed volume is a whole volume.
+    pub fn check_before(&self) -> Result<()> {
+        if !self.hides_orphans {
+            crate::fsck::require_clean(self.image())?;
+        }
+        if self.is_lost { Ok(()) } else { self.volume.check() }
+    }
+
+    /// The same at the end.
+    pub fn check_after(&self) -> Result<()> {
+        crate::fsck::require_clean(self.image())?;
         self.volume.check()
     }
 
+    /// Somebody else gets it.
+    pub fn give(&mut self) -> Result<()> {
+        self.given = fs::read(self.image()).context("reading the image")?;
+        Ok(())
+    }
+
+    /// Whoever had it wrote nothing.
+    fn is_unchanged(&self) -> Result<()> {
+        let now = fs::read(self.image()).context("reading the image")?;
+        let block = BLOCK as usize;
+        let differs = |(_, (was, is)): &(usize, (&[u8], &[u8]))| was != is;
+        let blocks = self.given.chunks(block).zip(now.chunks(block)).enumerate();
+        let changed: Vec<usize> = blocks.filter(differs).map(|(at, _)| at).collect();
+        ensure!(
+            changed.is_empty(),
+            "{} blocks were written: {:?}",
+            changed.len(),
+            changed.get(..20).unwrap_or(&changed)
+        );
+        Ok(())
+    }
+
     /// The same, marked read-only while it is mounted.
-    fn guarded(&mut self) -> Result<()> {
-        let options = ["-o", "journal=on,nodiscard,guard"];
-        self.volume = Volume::make(&self.segno, &self.work, MIB, &["--journal", "8M"], &options)?;
+    fn guarded(&mut self, mkfs: &[&str]) -> Result<()> {
+        let (journal, options) = (["--journal", "8M"], ["-o", "journal=on,nodiscard"]);
+        self.volume = Volume::make(&self.segno, &self.work, MIB, &[&journal, mkfs].concat(), &options)?;
+        Ok(())
+    }
+
+    /// The same with files that are open and have no name, in a checkpoint and in the journal.
+    fn orphans(&mut self) -> Result<()> {
+        let options = ["-o", "journal=on,nodiscard"];
+        self.volume = Volume::make(&self.segno, &self.work, MIB, &["--journal", "1M"], &options)?;
+        self.base()?;
+        let mut server = self.volume.mount()?;
+        let mut open = Vec::new();
+        for n in 0..ORPHANS {
+            let path = self.volume.dir().join(format!("orphan{n}"));
+            fs::write(&path, vec![b'o'; 300_000])?;
+            open.push(fs::File::open(&path)?);
+            fs::remove_file(&path)?;
+        }
+        let before = self.checkpoints()?;
+        // They fill the ring, which makes a checkpoint.
+        let filler = self.volume.dir().join("filler");
+        for n in 0..NAMES {
+            fs::File::create(&filler)?;
+            fs::remove_file(&filler)?;
+            if n % 1000 == 0 && self.checkpoints()? > before {
+                break;
+            }
+        }
+        put(&self.volume.dir().join("logged"), "logged")?;
+        server.kill()?;
+        drop(open);
+        self.volume.unmount_dead()?;
+        let listed =
+            run(Command::new(&self.segno).args(["dump", "--json"]).arg(self.image()).arg("orphans"))?;
+        let listed: Value = serde_json::from_str(&listed)?;
+        let count = listed["entries"].as_array().map(Vec::len);
+        ensure!(count >= Some(ORPHANS as usize), "the checkpoint names {count:?} orphans: {listed}");
+        self.hides_orphans = true;
         Ok(())
     }
 
@@ -213,7 +344,7 @@ impl Prepared {
         let side = self.work.join("side");
         let file = fs::File::create(&side).context("making the journal's file")?;
         file.set_len(8 << 20).context("making the journal's file")?;
-        let option = format!("journal={},nodiscard", side.display());
+        let option = format!("journal={},nodiscard,noguard", side.display());
         fs::remove_file(self.image()).context("removing the image")?;
         self.volume = Volume::make(&self.segno, &self.work, MIB, &[], &["-o", &option])?;
         self.side = Some(side);
@@ -246,7 +377,7 @@ impl Prepared {
     /// New names until their journal is half full, which begins an apply; a commit beside it; and the end, before the apply's.
     fn cut_in_apply(&mut self) -> Result<()> {
         for _ in 0..TRIES {
-            let mount = ["-o", "journal=on,nodiscard"];
+            let mount = ["-o", "journal=on,nodiscard,noguard"];
             self.volume = Volume::make(&self.segno, &self.work, MIB, &["--journal", "1M"], &mount)?;
             self.base()?;
             let mut server = self.volume.mount()?;
@@ -291,6 +422,13 @@ impl Prepared {
         Ok(serde_json::from_str(&run(Command::new(&self.segno).args(["info", "--json"]).arg(self.image()))?)?)
     }
 
+    /// Checkpoints of the mount.
+    fn checkpoints(&self) -> Result<u64> {
+        let stats = run(Command::new(&self.segno).args(["stats", "--json"]).arg(self.volume.dir()))?;
+        let stats: Value = serde_json::from_str(&stats)?;
+        stats["checkpoints"].as_u64().context("no number of checkpoints")
+    }
+
     /// `checkpoint_ver` of the checkpoint in force.
     pub fn version(&self) -> Result<u64> {
         self.volume_info()?["checkpoint"]["checkpoint_ver"].as_u64().context("no checkpoint_ver")
@@ -309,6 +447,7 @@ impl Prepared {
         image.read_exact_at(&mut older, (start + (1 - pack) * 512) * BLOCK)?;
         image.write_all_at(&older, (start + pack * 512 + blocks - 1) * BLOCK)?;
         ensure!(self.version()? < self.torn, "the torn checkpoint is still in force");
+        self.is_lost = true;
         Ok(())
     }
 

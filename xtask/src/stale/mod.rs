@@ -13,6 +13,7 @@ use clap::Args;
 
 use self::cases::{CASES, Case, Prepared, Visit};
 use crate::paths::target_dir;
+use crate::twin::Machine;
 
 /// Journaled volumes change hands: cleanly unmounted, crashed, repaired, restored (needs root and /dev/fuse)
 ///
@@ -25,6 +26,9 @@ pub struct Stale {
     /// The segno program [default: target/release/segno]
     #[arg(long, env = "SEGNO", value_name = "PROGRAM")]
     segno: Option<PathBuf>,
+    /// What runs Linux
+    #[arg(long, value_enum, default_value = "qemu")]
+    machine: Machine,
     /// Folder for images and logs
     #[arg(long, value_name = "DIR", default_value = "/tmp/segno-stale")]
     work: PathBuf,
@@ -58,14 +62,14 @@ impl Stale {
         for row in &mut rows {
             if let (Some(volume), Ok(said)) = (&row.volume, &row.result) {
                 let judged = (row.case.judge)(volume).map(|found| format!("{said}{found}"));
-                row.result = judged.and_then(|found| checked(volume).map(|()| found));
+                row.result = judged.and_then(|found| volume.check_after().map(|()| found));
             }
         }
         let failed = rows.iter().filter(|row| row.result.is_err()).count();
         for row in &rows {
             match &row.result {
-                Ok(found) => println!("{:<10} {:<62} ok: {found}", row.case.name, row.case.what),
-                Err(e) => println!("{:<10} {:<62} FAILED: {e:#}", row.case.name, row.case.what),
+                Ok(found) => println!("{:<13} {:<62} ok: {found}", row.case.name, row.case.what),
+                Err(e) => println!("{:<13} {:<62} FAILED: {e:#}", row.case.name, row.case.what),
             }
         }
         println!("stale: {} of {} as they should be", rows.len() - failed, rows.len());
@@ -97,7 +101,12 @@ impl Stale {
         if guests.is_empty() {
             return Ok(());
         }
-        let results = linux::visit(&guests, visit == Visit::LosesPower, Duration::from_secs(self.timeout))?;
+        let results = linux::visit(
+            self.machine,
+            &guests,
+            visit == Visit::LosesPower,
+            Duration::from_secs(self.timeout),
+        )?;
         drop(guests);
         for (row, result) in these.iter_mut().zip(results) {
             if let Err(e) = result {
@@ -111,17 +120,12 @@ impl Stale {
 fn prepare(case: &'static Case, program: &Path, work: &Path) -> Row {
     let made = Prepared::new(program, &work.join(case.name)).and_then(|mut volume| {
         (case.prepare)(&mut volume)?;
-        // The last checkpoint of a crashed volume is a whole volume.
-        checked(&volume).context("before anybody else had it")?;
+        volume.check_before().context("before anybody else had it")?;
+        volume.give()?;
         Ok(volume)
     });
     match made {
         Ok(volume) => Row { case, volume: Some(volume), result: Ok(String::new()) },
         Err(e) => Row { case, volume: None, result: Err(e) },
     }
-}
-
-fn checked(volume: &Prepared) -> Result<()> {
-    crate::fsck::require_clean(volume.image())?;
-    volume.check()
 }

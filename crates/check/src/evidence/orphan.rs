@@ -1,7 +1,6 @@
 //! The list of inodes without a name.
 use crate::evidence::Pack;
 use crate::report::{Kind, Rules, Sink};
-use segno_format::checkpoint::CpFlags;
 use segno_format::orphan::{RawOrphanBlock, orphans};
 use segno_format::{Geometry, Nid, Structure, Unit};
 use std::collections::HashSet;
@@ -9,9 +8,6 @@ use zerocopy::IntoBytes;
 
 pub(crate) fn load(pack: &Pack, geo: &Geometry, sink: &mut Sink) -> Vec<u32> {
     let mut inos = Vec::new();
-    if !pack.flags.contains(CpFlags::ORPHAN_PRESENT) {
-        return inos;
-    }
     let first = geo.cp_payload.saturating_add(1);
     let end = pack.cp().cp_pack_start_sum.get();
     let mut seen = HashSet::new();

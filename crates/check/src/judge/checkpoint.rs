@@ -25,7 +25,7 @@ fn reserved_and_metadata(geo: &Geometry, reserved: u32) -> u64 {
 
 /// Checks ranges and flags; whether the pack is good enough to go on with.
 pub(crate) fn check(pack: &Pack, sb: &Superblock, sink: &mut Sink) -> bool {
-    check_flags(pack, sink);
+    check_flags(pack, sb, sink);
     let mut rules = Rules::new(Kind::Checkpoint, Structure::Checkpoint, Unit::Block, pack.start.0);
     check_ends(pack, &mut rules);
     check_counts(pack, sb, &mut rules);
@@ -35,8 +35,10 @@ pub(crate) fn check(pack: &Pack, sb: &Superblock, sink: &mut Sink) -> bool {
     usable
 }
 
-fn check_flags(pack: &Pack, sink: &mut Sink) {
+fn check_flags(pack: &Pack, sb: &Superblock, sink: &mut Sink) {
     let mut rules = Rules::new(Kind::Checkpoint, Structure::Checkpoint, Unit::Block, pack.start.0);
+    // Set in a guarded volume, so that Linux leaves its quota files alone.
+    let hides = if sb.guarded { CpFlags::QUOTA_NEED_FSCK } else { CpFlags::empty() };
     let flags = [
         (Kind::Checkpoint, CpFlags::ERROR, "error flag: the file system stopped on an error"),
         (Kind::CheckpointFlag, CpFlags::FSCK, "flag: a full check is wanted"),
@@ -44,7 +46,7 @@ fn check_flags(pack: &Pack, sink: &mut Sink) {
         (Kind::CheckpointFlag, CpFlags::RESIZEFS, "flag: a resize was interrupted"),
     ];
     for (kind, flag, why) in flags {
-        rules.of(kind).refuse(pack.flags.contains(flag), why);
+        rules.of(kind).refuse(pack.flags.difference(hides).contains(flag), why);
     }
     sink.add_broken(None, rules);
 }
@@ -104,7 +106,8 @@ fn check_layout(pack: &Pack, sb: &Superblock, rules: &mut Rules) -> bool {
     usable &= rules.require(start <= last, "cp_pack_start_sum", start, last);
     let orphans = pack.flags.contains(CpFlags::ORPHAN_PRESENT);
     let (blocks, least) = (start.saturating_sub(first), u32::from(orphans));
-    let fits = if orphans { blocks >= 1 } else { blocks == 0 };
+    // Those of a guarded volume are hidden from implementations that would free them.
+    let fits = if orphans { blocks >= 1 } else { blocks == 0 || sb.guarded };
     usable &= rules.require(fits, "orphan blocks before the summaries", blocks, least);
     // Whatever is between the start of the summaries and the last block: 1 to 3 data and 0 or 3 node summaries.
     let node = if pack.has_node_summaries() { 3 } else { 0 };

@@ -104,10 +104,10 @@ pub enum AllocMode {
 /// Whether and where metadata is journaled between checkpoints.
 #[derive(Clone, Debug, Default)]
 pub enum JournalMode {
-    /// Do not journal. A journal left behind the volume by a crash is still replayed.
-    #[default]
+    /// Do not journal. A journal left behind the volume by a crash is still replayed, and then closed.
     Off,
     /// Use the journal behind the volume if it exists.
+    #[default]
     Auto,
     /// Keep the journal in the gap behind the volume; create it if missing.
     On,
@@ -267,7 +267,7 @@ impl Default for MountOptions {
             dirsync: false,
             journal: JournalMode::default(),
             give_up_journal: false,
-            guard: false,
+            guard: true,
             fsync_lookup: FsyncLookup::default(),
             checkpoint: CheckpointMode::default(),
             mode: AllocMode::default(),

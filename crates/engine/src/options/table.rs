@@ -122,14 +122,17 @@ pub const OWN: &[Row<Parsed>] = &[
     value(
         "journal",
         "off|auto|on|FILE",
-        "off",
+        "auto",
         "journal metadata after the end of the volume (see `segno mkfs --journal`) or in FILE, whose path has a \
-         slash; auto uses a journal that exists, on makes one",
+         slash; auto uses a journal that exists, on makes one, off closes it",
         Parsed::journal,
     ),
-    switch("guard", "while the journal is in use, other implementations mount the volume read-only", |s| {
-        s.options.guard = true
-    }),
+    pair(
+        "guard",
+        "on",
+        "while the journal is in use, other implementations mount the volume read-only",
+        |s| &mut s.options.guard,
+    ),
     words(
         "checkpoint",
         "whether changes wait while a checkpoint is written, as in F2FS; auto: they do not",

@@ -108,8 +108,9 @@ impl Recovery<'_> {
         self.position_logs(&left)?;
         self.replay(&chain, &targets)?;
         self.commit.start_journal(found)?;
-        self.commit.checkpoint(CheckpointReason::Recovery)?;
         self.commit.guard_journal()?;
+        self.commit.checkpoint(CheckpointReason::Recovery)?;
+        self.commit.end_old_guard()?;
         self.names.free_orphans()?;
         Ok(!targets.is_empty())
     }
@@ -124,9 +125,10 @@ impl Recovery<'_> {
             self.replay_journal(replay)?;
         }
         self.commit.start_journal(found)?;
+        self.commit.guard_journal()?;
         self.commit.checkpoint(CheckpointReason::Recovery)?;
         self.commit.leave_unwanted_journal()?;
-        self.commit.guard_journal()?;
+        self.commit.end_old_guard()?;
         self.names.free_orphans()
     }
 

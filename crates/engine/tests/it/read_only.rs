@@ -348,7 +348,7 @@ fn a_journal_ahead_of_its_volume_is_not_given_up() {
             _ => JournalArea::tail(storage.device.clone(), 96 * MIB).unwrap(),
         };
         Journal::discard(&area).unwrap();
-        assert_eq!(give_up_journal(storage.device.clone()).unwrap(), case == "external journal");
+        assert!(give_up_journal(storage.device.clone()).unwrap(), "{case}: the mark is gone");
         Volume::mount(storage.device.clone(), options).unwrap().unmount().unwrap();
     }
 }

@@ -56,6 +56,8 @@ pub struct CpState {
     pub kbytes_written: u64,
     /// Checksum of the header.
     pub crc: u32,
+    /// Whether the last one that was written shows others no work.
+    pub guarded: bool,
 }
 
 /// The contents of a pack.
@@ -145,7 +147,7 @@ impl Commit {
                 let freed = self.write_checkpoint(state, frozen, reason)?;
                 let clean = self.base.mem.dirty_nodes.get() == 0;
                 invariant!(self.base.health, clean, "a checkpoint with the gate closed leaves a node dirty");
-                let _covered = self.checkpoint_durable(commits.as_deref_mut(), boundary)?;
+                let _covered = self.checkpoint_durable(commits.as_deref_mut(), boundary, state.guarded)?;
                 Ok(freed)
             });
         drop(closed);
@@ -167,7 +169,7 @@ impl Commit {
         let frozen = Frozen { concurrent: true, ..frozen };
         let freed = self.write_checkpoint(state, frozen, CheckpointReason::Sync)?;
         let mut commits = self.journal.get().map(|journal| journal.commits.lock());
-        let covered = self.checkpoint_durable(commits.as_deref_mut(), boundary)?;
+        let covered = self.checkpoint_durable(commits.as_deref_mut(), boundary, state.guarded)?;
         drop(commits);
         // May take long.
         drop(covered);
@@ -308,7 +310,7 @@ impl Commit {
         state: &CpState,
         header: &Block,
         contents: &Contents<'_>,
-        marked: bool,
+        mut seal: impl FnMut(&mut [u8]) -> u32,
     ) -> Result<Encoded> {
         let &Contents { frozen, reason, logs, nat, sit } = contents;
         let [d0, d1, d2, n0, n1, n2] = logs.each_ref().map(|log| &*log.summary);
@@ -324,11 +326,7 @@ impl Commit {
             sit: &sit.journal,
             kbytes_written: state.kbytes_written,
         };
-        let encoded = contents.encode(&self.base.geo, |block| {
-            RawCheckpoint::set_external_journal(block, marked);
-            RawCheckpoint::seal(block)
-        });
-        match encoded {
+        match contents.encode(&self.base.geo, &mut seal) {
             Err(Unencodable::TooLong) => Err(Error::NoSpace),
             encoded => self.base.health.present(
                 encoded.ok(),
@@ -343,9 +341,19 @@ impl Commit {
         // The pack in force is not touched: until the last block of the other one is durable, a crash finds the old checkpoint.
         let index = 1 - state.index;
         let start = self.base.geo.pack_addr(index);
-        let is_external = || self.journal().is_some_and(|journal| !journal.shared);
-        let marked = !reason.ends_mount() && is_external();
-        let Encoded { blocks, mut header, mut crc } = self.encode(state, header, contents, marked)?;
+        let seal = |block: &mut [u8], marks: Marks| {
+            if marks.guarded {
+                RawCheckpoint::hide_work(block, self.nodes.quota.needs_check().is_some());
+            }
+            RawCheckpoint::set_external_journal(block, marks.external);
+            RawCheckpoint::seal(block)
+        };
+        let mut marks = self.marks(reason);
+        let mut shown = Block::zeroed();
+        let Encoded { blocks, mut header, mut crc } = self.encode(state, header, contents, |block| {
+            shown.0.iter_mut().zip(&*block).for_each(|(to, byte)| *to = *byte);
+            seal(block, marks)
+        })?;
         let follows = check_follows(header.view(), state.header.view(), start).is_ok();
         invariant!(self.base.health, follows, "a checkpoint does not follow the one before");
         let last = start.offset(blocks.len() as u32);
@@ -353,10 +361,11 @@ impl Commit {
         // The journal learns of the checkpoint before the pack counts: whichever is durable after a cut, records and checkpoint belong
         // together.
         self.announce_checkpoint(&header, crc, frozen, logs)?;
-        if marked && !is_external() {
+        if marks != self.marks(reason) {
             // The journal has failed: it knows neither this checkpoint nor what follows.
-            RawCheckpoint::set_external_journal(&mut header, false);
-            crc = RawCheckpoint::seal(&mut header);
+            marks = self.marks(reason);
+            header = shown;
+            crc = seal(&mut header.0, marks);
             self.base.dev.write(start, &[&header])?;
         }
         // Everything that the pack refers to, and the pack except its last block, must be durable before that block
@@ -369,9 +378,25 @@ impl Commit {
             self.base.dev.write_fua(last, &[&header])?;
         }
         stat::add(&self.base.stats.meta_blocks, blocks.len() as u64 + 1);
-        (state.index, state.header, state.crc) = (index, header, crc);
+        (state.index, state.header, state.crc, state.guarded) = (index, header, crc, marks.guarded);
         Ok(())
     }
+
+    /// What a checkpoint says to others of the journal. The last one of a mount is for everybody.
+    fn marks(&self, reason: CheckpointReason) -> Marks {
+        let journal = self.journal().filter(|_| !reason.ends_mount());
+        Marks {
+            external: journal.is_some_and(|journal| !journal.shared),
+            guarded: journal.is_some() && self.is_to_guard(),
+        }
+    }
+}
+
+/// Marks of a checkpoint whose journal is in use.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Marks {
+    external: bool,
+    guarded: bool,
 }
 
 fn next_version(state: &CpState) -> u64 {

@@ -239,7 +239,12 @@ impl Commit {
 
     /// Called when the checkpoint with this boundary is durable. Returns the records that the journal no longer
     /// needs.
-    pub fn checkpoint_durable(&self, commits: Option<&mut Commits>, boundary: u64) -> Result<Option<Taken>> {
+    pub fn checkpoint_durable(
+        &self,
+        commits: Option<&mut Commits>,
+        boundary: u64,
+        guarded: bool,
+    ) -> Result<Option<Taken>> {
         let (Some(journal), Some(commits)) = (self.journal.get(), commits) else { return Ok(None) };
         // Only now: groups that a reclaim overwrites are needed until the checkpoint that covers them is durable.
         commits.newest = commits.newest.max(boundary);
@@ -251,6 +256,10 @@ impl Commit {
         journal.checkpointed();
         if journal.is_failed() {
             self.base.tx.epochs.set(0);
+            // The checkpoint has all that the journal had, and shows others what there is to do.
+            if !guarded {
+                self.base.health.guard(false)?;
+            }
         }
         reclaimed.map(|()| commits.covered.take())
     }

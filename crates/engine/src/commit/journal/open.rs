@@ -138,9 +138,19 @@ impl Commit {
         Ok(())
     }
 
-    /// Sets the guard. After recovery the volume is complete until the journal gets its first record.
+    /// Whether the volume is marked while it has its journal. One that is replayed and then closed is not in use.
+    pub fn is_to_guard(&self) -> bool {
+        self.base.opts.guard && !matches!(self.base.opts.journal, JournalMode::Off)
+    }
+
+    /// Sets the guard, before the checkpoint that ends recovery: that one shows others no work, and there are records after it.
     pub fn guard_journal(&self) -> Result<()> {
-        self.base.health.guard(self.base.opts.guard && self.journal().is_some())
+        if self.is_to_guard() && self.journal().is_some() { self.base.health.guard(true) } else { Ok(()) }
+    }
+
+    /// Removes the guard of an earlier mount, after the checkpoint that ends recovery.
+    pub fn end_old_guard(&self) -> Result<()> {
+        if self.is_to_guard() && self.journal().is_some() { Ok(()) } else { self.base.health.guard(false) }
     }
 
     /// After recovery: a journal that was found but not requested is emptied and left alone.
@@ -152,6 +162,7 @@ impl Commit {
         journal.retire();
         self.base.tx.records.set_checksums(false);
         self.base.tx.epochs.set(0);
+        self.base.opts.observer.notify(&Notice::JournalClosed);
         Ok(())
     }
 

@@ -1,4 +1,5 @@
 //! Journals that fail, are unwanted, or are stale.
+use super::guard::marks;
 use super::{FILE, MIB, Rig, format};
 use crate::common::{assert_clean, fresh, quiet};
 use segno_device::{BlockDevice, MemDevice};
@@ -84,6 +85,7 @@ fn after_a_journal_failure_the_volume_continues_with_checkpoints() {
             assert_eq!(report(&v, "journal_failed"), 1, "{call:?} {nth}");
             let told = heard.all();
             assert!(matches!(told[..], [Notice::JournalFailed(_)]), "{call:?} {nth}: {told:?}");
+            assert_eq!(marks(&*dev), [false; 2], "{call:?} {nth}: a checkpoint has all that the journal had");
             journal.set_plan(Vec::new());
             let (dev, journal) = (crashed(&dev), crashed(journal.inner()));
             let v = Volume::mount(dev.clone(), external(journal)).unwrap();

@@ -29,6 +29,10 @@ fn format() -> Arc<MemDevice> {
     format_with(96, &MkfsOptions::default())
 }
 
+fn journaled() -> MountOptions {
+    MountOptions { journal: JournalMode::On, ..quiet() }
+}
+
 fn format_with(mib: u64, options: &MkfsOptions) -> Arc<MemDevice> {
     let dev = Arc::new(MemDevice::new((mib + 16) * MIB));
     let member = Member { device: dev.clone(), path: String::new(), zeroed: true };
@@ -41,8 +45,12 @@ impl Rig {
     fn new() -> Self {
         Self::on(format())
     }
+    fn with(opts: MountOptions) -> Self {
+        let dev = format();
+        Self { v: Volume::mount(dev.clone(), opts.clone()).unwrap(), dev, opts }
+    }
     fn on(dev: Arc<MemDevice>) -> Self {
-        let opts = MountOptions { journal: JournalMode::On, ..quiet() };
+        let opts = journaled();
         Self { v: Volume::mount(dev.clone(), opts.clone()).unwrap(), dev, opts }
     }
     /// Cuts the power and mounts the device content.

@@ -1,8 +1,9 @@
 //! Changes that survive a crash, and changes that do not.
-use super::{FILE, MIB, Rig, copy};
+use super::{FILE, MIB, Rig, copy, journaled};
 use crate::common::{assert_clean, quiet};
 use segno_device::MemDevice;
 use segno_engine::lab::Probe;
+use segno_engine::options::JournalMode;
 use segno_engine::{Attr, FallocMode, MountOptions, Owner, RenameMode, SetAttr, Time, Volume, XattrMode};
 use segno_format::Ino;
 use std::sync::Arc;
@@ -132,7 +133,7 @@ fn a_mount_without_a_journal_replays_one_and_leaves_it() {
     let mut rig = Rig::new();
     rig.file("f", b"kept");
     rig.v.sync().unwrap();
-    rig.crash_into(quiet());
+    rig.crash_into(MountOptions { journal: JournalMode::Off, ..quiet() });
     assert_eq!(rig.content("f"), b"kept");
     rig.file("g", b"classic");
     rig.v.sync().unwrap();
@@ -160,7 +161,7 @@ fn the_checkpoint_alone_is_valid_without_the_journal() {
 
 #[test]
 fn a_checkpoint_of_another_implementation_makes_it_stale() {
-    let mut rig = Rig::new();
+    let mut rig = Rig::with(MountOptions { guard: false, ..journaled() });
     rig.file("f", b"journaled");
     rig.v.sync().unwrap();
     // A volume without a known journal: the device ends with the F2FS volume.
