@@ -67,9 +67,6 @@ pub fn is_installed(program: &str) -> bool {
     std::env::var_os("PATH").is_some_and(|p| std::env::split_paths(&p).any(|d| d.join(program).exists()))
 }
 
-/// Space for a metadata journal.
-const JOURNAL: &str = "64M";
-
 /// An image and its mount point.
 #[derive(Debug)]
 pub struct Site {
@@ -78,8 +75,6 @@ pub struct Site {
     pub root: PathBuf,
     /// Options of `segno mount -o`.
     pub options: String,
-    /// Whether Segno's volume has space for a metadata journal.
-    pub journal: bool,
     pub bytes: u64,
 }
 
@@ -88,7 +83,7 @@ impl Site {
     pub fn new(image: Option<&Path>, bytes: u64, options: &str) -> Result<Self> {
         let root = crate::machine::scratch_root().join(format!("segno-bench-mount-{}", std::process::id()));
         let image = image.map_or_else(|| root.join("image"), Path::to_owned);
-        let site = Self { image, root, options: options.to_owned(), journal: false, bytes };
+        let site = Self { image, root, options: options.to_owned(), bytes };
         fs::create_dir_all(site.dir()).with_context(|| format!("cannot make {}", site.dir().display()))?;
         Ok(site)
     }
@@ -109,9 +104,6 @@ impl Site {
             FileSystem::Xfs => Command::new("mkfs.xfs"),
             FileSystem::Btrfs => Command::new("mkfs.btrfs"),
         };
-        if system == FileSystem::Segno && self.journal {
-            mkfs.args(["--journal", JOURNAL]);
-        }
         match system {
             FileSystem::Segno | FileSystem::Xfs | FileSystem::Btrfs => mkfs.args(["-f", "-q"]),
             FileSystem::Fuse2fs | FileSystem::Ext4 => mkfs.args(["-q", "-F"]),

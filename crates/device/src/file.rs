@@ -185,6 +185,15 @@ impl FileDevice {
         all.map_err(|e| DeviceError::io("allocate the storage of", path.as_ref(), e.into()))
     }
 
+    /// Gives an image file another length. What it gets is a hole, or has storage if all of the file has.
+    pub fn set_length(&mut self, path: impl AsRef<Path>, bytes: u64) -> Result<(), DeviceError> {
+        let path = path.as_ref();
+        let has_all = self.is_preallocated();
+        self.file.set_len(bytes).map_err(|e| DeviceError::io("set the size of", path, e))?;
+        self.probe = probe_file(path, &self.file)?;
+        if has_all { self.allocate(path) } else { Ok(()) }
+    }
+
     /// What this device is.
     #[must_use]
     pub fn probe(&self) -> Probe {

@@ -57,6 +57,12 @@ impl Area {
         self.start == 0
     }
 
+    /// Whether it may have holes that get their storage when they are written.
+    pub(crate) fn may_have_holes(&self) -> bool {
+        let host = self.dev.host_storage().ok().flatten();
+        host.is_some_and(|host| host.allocated < self.dev.block_count())
+    }
+
     /// The first block from `at` on that may not be zero, or the end.
     pub(crate) fn next_data(&self, at: u64) -> u64 {
         if at >= self.blocks {

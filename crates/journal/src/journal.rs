@@ -62,6 +62,8 @@ struct State {
     head: Tail,
     live: VecDeque<Live>,
     used: u64,
+    /// The ring's blocks in front of this one have storage on the host.
+    stored: u64,
     durable_seq: u64,
     /// Announced and not yet in force.
     intent: Option<Anchor>,
@@ -117,6 +119,7 @@ impl Journal {
             head,
             live,
             used,
+            stored: ring.stored(head.index),
             durable_seq,
             intent: None,
             failed: false,
@@ -312,16 +315,24 @@ impl Journal {
             payload_crc: 0,
         };
         let (blocks, sum) = self.ring.compose(&mut header, payload);
+        let count = blocks.len() as u64;
+        self.store(state, index, count);
         if let Err(e) = self.ring.write(index, &blocks) {
             state.failed = true;
             return Err(e);
         }
-        let count = blocks.len() as u64;
         let last_epoch = (kind != PayloadKind::CpIntent).then_some(last_epoch);
         state.live.push_back(Live { seq, index, blocks: count, prev_crc, last_epoch });
         state.used += count;
         state.head = Tail { index: self.ring.after(index, count), seq: seq + 1, prev_crc: sum };
         Ok(Position { seq, bytes: count * BLOCK_SIZE as u64 })
+    }
+
+    /// Sees to the storage of the next blocks of the ring.
+    fn store(&self, state: &mut State, index: u64, count: u64) {
+        if state.stored < (index + count).min(self.ring.blocks) {
+            state.stored = self.ring.store(state.stored.max(index), count);
+        }
     }
 
     /// Writes the copy that is the older one. The other is durable.

@@ -13,6 +13,8 @@ pub(crate) const MIN_RING: u64 = 8;
 pub(crate) const GROUP_PAYLOAD: usize = (4 << 20) - HEADER;
 /// No group is longer: one record may lie across the limit above.
 pub(crate) const MAX_GROUP_BLOCKS: u64 = 1024 + 64;
+/// Blocks of an image file that get storage together.
+const STORAGE: u64 = 256;
 /// Blocks read at once while scanning.
 const WINDOW: u64 = 256;
 
@@ -45,6 +47,21 @@ impl Ring {
         let (first, second) = refs.split_at(before_end);
         self.area.write(SUPERBLOCKS + index, first)?;
         if second.is_empty() { Ok(()) } else { self.area.write(SUPERBLOCKS, second) }
+    }
+
+    /// The blocks in front of this one have storage, when all groups so far end before `head`. What was written once keeps its storage.
+    pub(crate) fn stored(&self, head: u64) -> u64 {
+        if self.area.may_have_holes() { head } else { self.blocks }
+    }
+
+    /// Gives storage to what is a hole of an image file among the next `count` blocks from an index in front of which all have storage,
+    /// and to some blocks more: each commit would wait for the host's own journal otherwise. Returns up to where all have storage then.
+    pub(crate) fn store(&self, index: u64, count: u64) -> u64 {
+        let end = (index + count + STORAGE).min(self.blocks);
+        let (first, last) = (SUPERBLOCKS + index, SUPERBLOCKS + end);
+        // If the host has no space for all, it may have some for the group: that decides.
+        let _slower = self.area.zero(first, self.area.next_data(first).min(last));
+        end
     }
 
     /// Reads consecutive blocks, around the end if need be.

@@ -57,17 +57,15 @@ impl Area {
         }
     }
 
-    /// Overwrites the space of a new journal with zeros, durably; its content is lost. On an image file, commits otherwise have to wait until
-    /// the host has allocated what they write to.
+    /// Overwrites what is in the space of a new journal with zeros, durably; its content is lost.
     pub fn clear(self) -> Result<Vacant> {
-        self.prepare()?;
-        Ok(Vacant(self.first(MOST)))
-    }
-
-    /// Overwrites all that a new journal takes with zeros.
-    pub fn prepare(&self) -> Result<()> {
-        self.zero(0, self.blocks().min(MOST))?;
-        self.flush()
+        let space = self.first(MOST);
+        space.runs_of_data(|at, run| {
+            space.zero(at, at + run.len() as u64)?;
+            Ok(true)
+        })?;
+        space.flush()?;
+        Ok(Vacant(space))
     }
 
     pub(crate) fn zero(&self, start: u64, end: u64) -> Result<()> {

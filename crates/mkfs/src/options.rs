@@ -174,7 +174,7 @@ impl MkfsOptions {
             ([_], _) if self.zoned => refuse("a journal behind the volume: a zoned volume has none"),
             ([size], [device]) => {
                 let left = device.saturating_sub(self.gap_blocks);
-                *size = left.min(*size) / u64::from(BLOCKS_PER_SEG) * u64::from(BLOCKS_PER_SEG);
+                *size = (left / u64::from(BLOCKS_PER_SEG) * u64::from(BLOCKS_PER_SEG)).min(*size);
                 Ok(sizes)
             }
             _ => refuse("a journal behind the volume: a volume of several devices has none"),

@@ -74,8 +74,7 @@ impl MountOptions {
 
     /// The external journal of the volume: a separate device or file. A volume that was mounted with one and not unmounted is
     /// opened only with it, see [`Error::needs_journal`](crate::Error::needs_journal). A read-only open replays the
-    /// journal in memory; a writable one also makes a journal where the device is all zeros. It allocates no storage for the
-    /// holes of a file, as `segno mount` and `segno journal create` do; commits then wait for that.
+    /// journal in memory; a writable one also makes a journal where the device is all zeros.
     #[must_use]
     pub fn journal(mut self, device: &Device) -> Self {
         self.journal = Some(External::Device(device.clone()));

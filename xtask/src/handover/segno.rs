@@ -86,7 +86,8 @@ impl Segno {
         let dir = turn.job.mount_point();
         let mut mount = Command::new(&self.program);
         mount
-            .args(["mount", "--foreground"])
+            // Linux replays what fsyncs log in F2FS's own way.
+            .args(["mount", "--foreground", "-o", "journal=off"])
             .args(self.mount_options(turn.job))
             .args(further(turn.job))
             .arg(turn.job.image())

@@ -51,9 +51,9 @@ pub struct Kills {
     /// The program to test
     #[arg(long, env = "SEGNO", default_value_os_t = default_segno())]
     segno: PathBuf,
-    /// With the metadata journal
+    /// Without the metadata journal
     #[arg(long)]
-    journal: bool,
+    no_journal: bool,
     /// What was acknowledged may be gone after a kill, but the volume and the program's own check must be right
     #[arg(long)]
     may_lose: bool,
@@ -79,7 +79,7 @@ const ROUNDS_OF_KEPT: u32 = 2;
 
 /// How volumes are made and mounted.
 struct Setup {
-    mkfs: &'static [&'static str],
+    mkfs: [&'static str; 2],
     options: String,
     may_lose: bool,
     restart: bool,
@@ -87,11 +87,8 @@ struct Setup {
 
 impl Setup {
     fn new(args: &Kills) -> Self {
-        let (mkfs, mut options): (&[_], _) = if args.journal {
-            (&["--journal", "16M"], format!("journal=on,{}", args.options))
-        } else {
-            (&[], args.options.clone())
-        };
+        let (mkfs, mut options) =
+            (["--journal", if args.no_journal { "none" } else { "16M" }], args.options.clone());
         if args.restart {
             options += ",restart=remount,blk=off";
         }
@@ -171,7 +168,7 @@ fn series(
     rng: &mut Rng,
     tally: &mut Tally,
 ) -> Result<()> {
-    let volume = Volume::make(segno, work, program.size(), setup.mkfs, &["-o", &setup.options])?;
+    let volume = Volume::make(segno, work, program.size(), &setup.mkfs, &["-o", &setup.options])?;
     let mut server = volume.mount()?;
     program.prepare(&volume.dir()).context("preparing")?;
     let mut done = 0;

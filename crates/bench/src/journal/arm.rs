@@ -5,10 +5,10 @@ use super::row::{Once, Phases};
 use super::timed::Timed;
 use super::work::{Did, Work};
 use crate::place::Place;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use segno_device::BlockDevice;
 use segno_engine::options::{CheckpointMode, JournalMode};
-use segno_engine::{Background, JournalArea, MountOptions, Volume};
+use segno_engine::{Background, MountOptions, Volume};
 use segno_format::BLOCK_SIZE;
 use segno_mkfs::MkfsOptions;
 use segno_testkit::CountDevice;
@@ -35,6 +35,14 @@ impl Mode {
         }
     }
 
+    /// The same as words of `segno mount -o`.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Checkpoint => "journal=off,checkpoint=blocking",
+            Self::Journal => "journal=on",
+        }
+    }
+
     pub fn options(self, cache_bytes: usize) -> MountOptions {
         // The classic behaviour is that of F2FS, where all changes wait for a checkpoint.
         let (journal, checkpoint) = match self {
@@ -58,11 +66,9 @@ pub fn mkfs(scale: &Scale) -> MkfsOptions {
     MkfsOptions { gap_blocks: scale.ring_bytes / BLOCK_SIZE as u64, ..MkfsOptions::default() }
 }
 
-/// A fresh volume with the journal's space written, as `segno mkfs --journal` leaves it, and how it was formatted.
+/// A fresh volume, and how it was formatted.
 pub fn format(place: &Place, scale: &Scale) -> Result<(Arc<Device>, String)> {
     let (device, how) = place.format(&mkfs(scale))?;
-    let volume_blocks = device.block_count().saturating_sub(scale.ring_bytes / BLOCK_SIZE as u64);
-    JournalArea::tail(device.clone(), volume_blocks).context("a gap for the journal")?.prepare()?;
     Ok((Arc::new(CountDevice::new(device)), how))
 }
 

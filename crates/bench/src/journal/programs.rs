@@ -110,9 +110,7 @@ pub fn measure(
 }
 
 fn once(work: Work, mode: Mode, scale: &Scale, seed: u64) -> Result<Took> {
-    let journal = mode == Mode::Journal;
-    let mut site = Site::new(None, BYTES, if journal { "journal=on" } else { "checkpoint=blocking" })?;
-    site.journal = true;
+    let site = Site::new(None, BYTES, mode.words())?;
     site.format(FileSystem::Segno)?;
     let host = site.root.join("host");
     fs::create_dir_all(&host)?;

@@ -19,9 +19,7 @@ pub fn measure(rounds: usize, report: &mut Report, progress: &mut Progress) -> R
     let job = Job::named("sqlite")?.sqlite.context("the job sqlite")?;
     let found = alternate(&Mode::BOTH, rounds, &Budget::unlimited(), |mode, round| {
         progress.step(&format!("SQLite through a mount: {}, round {}", mode.name(), round + 1));
-        let journal = mode == Mode::Journal;
-        let mut site = Site::new(None, BYTES, if journal { "journal=on" } else { "checkpoint=blocking" })?;
-        site.journal = true;
+        let site = Site::new(None, BYTES, mode.words())?;
         site.format(FileSystem::Segno)?;
         site.mount(FileSystem::Segno)?;
         let done = sqlite::run(&site.dir(), &job);

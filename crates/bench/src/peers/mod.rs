@@ -39,7 +39,7 @@ pub struct Args {
     /// Only these besides segno [default: all that can be mounted here]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub peers: Vec<FileSystem>,
-    /// Options of segno's mount; for journal=on the volume gets room for one [default: those of root's mounts]
+    /// Options of segno's mount, such as journal=off [default: those of root's mounts]
     #[arg(long, value_name = "OPTIONS", default_value = "allow_other", hide_default_value = true)]
     pub options: String,
     /// Only these rows [default: all]
@@ -101,8 +101,7 @@ pub fn run(args: &Args) -> Result<Report> {
     let storage = place.storage(Some(common.raw_time()))?;
     ensure!(storage.kind == "image", "{} is no image file", storage.name);
     ensure_room(image, bytes)?;
-    let mut site = Site::new(Some(image), bytes, &args.options)?;
-    site.journal = args.options.split(',').any(|o| o == "journal=on");
+    let site = Site::new(Some(image), bytes, &args.options)?;
     let (peers, mut notes) = chosen(&args.peers);
     let plan = plan(args)?;
     let mut progress = Progress::new(peers.len() * common.rounds());

@@ -27,6 +27,8 @@ fn words(call: &Call) -> anyhow::Result<Vec<OsString>> {
     }
     let mut words: Vec<OsString> = ["segno", "mkfs"].map(OsString::from).into();
     words.extend(call.own());
+    // Callers expect what mkfs.f2fs makes.
+    words.extend(["--journal", "none"].map(OsString::from));
     let mut option = |name: &str, value: &OsStr| words.extend([name.into(), value.to_owned()]);
     // Any other value means nothing: systemd passes the option that follows.
     let android = call.value('g').is_some_and(|set| set == "android");

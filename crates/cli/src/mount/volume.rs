@@ -5,11 +5,9 @@ use crate::exit::WithCode;
 use crate::{external_journal, image, out, store};
 use anyhow::{Context, Result, anyhow};
 use parking_lot::Mutex;
-use segno::inspect;
 use segno_device::{BlockDevice, Location, OpenOptions};
 use segno_engine::options::JournalMode;
 use segno_engine::{Background, JournalArea, MountOptions, Notice, Observer, Volume};
-use segno_journal::Content;
 use signal_hook::consts::SIGTERM;
 use signal_hook::low_level::raise;
 use std::path::{Path, PathBuf};
@@ -60,8 +58,8 @@ impl Devices {
         let mut engine = MountOptions { observer, ..settings.engine.clone() };
         if let Some(path) = &settings.journal {
             let options = OpenOptions { read_only: settings.engine.read_only, direct: settings.direct };
-            engine.journal =
-                JournalMode::External(journal(path, &paths(image, settings), options, &*device)?);
+            let area = JournalArea::whole(external_journal::open(path, &paths(image, settings), options)?);
+            engine.journal = JournalMode::External(area);
         }
         Ok(Self {
             image: image.to_owned(),
@@ -90,22 +88,6 @@ impl Devices {
 /// Those of all devices of a volume.
 fn paths(image: &Path, settings: &Settings) -> Vec<PathBuf> {
     std::iter::once(image).chain(settings.devices.iter().map(PathBuf::as_path)).map(Path::to_owned).collect()
-}
-
-/// The external journal. A new one gets its storage now.
-fn journal(
-    path: &Path,
-    images: &[PathBuf],
-    options: OpenOptions,
-    volume: &dyn BlockDevice,
-) -> Result<JournalArea> {
-    let area = JournalArea::whole(external_journal::open(path, images, options)?);
-    let cannot_use = || format!("cannot use the journal {}", path.display());
-    let uuid = inspect::superblock(volume)?.raw.uuid;
-    if !options.read_only && area.content(&uuid).with_context(cannot_use)? == Content::Nothing {
-        area.prepare().with_context(cannot_use)?;
-    }
-    Ok(area)
 }
 
 impl Served {

@@ -70,7 +70,6 @@ impl Crashed {
     pub fn beside(&mut self) -> MountOptions {
         let side = self.path("side");
         let area = Area::whole(Arc::new(FileDevice::create(&side, 8 << 20, false).unwrap()));
-        area.prepare().unwrap();
         self.storage.push(PathBuf::from(&side));
         self.side = Some(side);
         MountOptions { journal: JournalMode::External(area), ..self.options() }

@@ -15,11 +15,8 @@ use std::sync::Arc;
 pub fn crashed(scratch: &Scratch, journal: Option<&str>) -> (String, Option<String>) {
     let device = Arc::new(FileDevice::open(scratch.image(), segno_device::OpenOptions::default()).unwrap());
     let path = journal.map(|name| scratch.path(name));
-    let area = path.as_ref().map(|path| {
-        let area = Area::whole(Arc::new(FileDevice::create(path, 8 << 20, false).unwrap()));
-        area.prepare().unwrap();
-        area
-    });
+    let area =
+        path.as_ref().map(|path| Area::whole(Arc::new(FileDevice::create(path, 8 << 20, false).unwrap())));
     let journal = area.map_or(JournalMode::Off, JournalMode::External);
     let options = MountOptions { background: false, journal, ..MountOptions::default() };
     let volume = Volume::mount(device, options).unwrap();

@@ -1,9 +1,12 @@
 //! The journal of an image: made, described, replayed, discarded.
+use super::locations::sfdisk;
 use super::{json, output, refusal};
 use segno_device::{BlockDevice, FileDevice, OpenOptions};
 use segno_engine::options::JournalMode;
 use segno_engine::{JournalArea, MountOptions, Owner, Volume};
 use segno_format::Ino;
+use segno_testkit::f2fs_tools;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,7 +17,7 @@ struct Journaled {
 }
 
 impl Journaled {
-    /// A volume of 64 MiB, of which a journal takes 8.
+    /// A volume of 64 MiB with a journal of 8 MiB behind it.
     fn new() -> Self {
         let out = Self { dir: tempfile::tempdir().unwrap() };
         output(&["mkfs", "-q", "--size", "64M", "--journal", "8M", &out.image()]);
@@ -79,7 +82,7 @@ fn mkfs_makes_one_that_is_clean() {
     let j = Journaled::new();
     let info = j.info();
     assert_eq!((&info["state"], &info["place"]), (&"usable".into(), &"gap".into()));
-    assert_eq!((info["start"].as_u64(), info["bytes"].as_u64()), (Some(56 * MIB), Some(8 * MIB)));
+    assert_eq!((info["start"].as_u64(), info["bytes"].as_u64()), (Some(64 * MIB), Some(8 * MIB)));
     assert_eq!(info["journal"]["clean"], true);
     assert_eq!(info["to_replay"]["groups"], 0);
     assert!(output(&["journal", "info", &j.image()]).contains("state         clean\n"));
@@ -87,9 +90,112 @@ fn mkfs_makes_one_that_is_clean() {
     assert!(output(&["check", &j.image()]).ends_with("clean\n"));
     let (code, said) = refusal(&["mkfs", "-f", "--journal", "4K", &j.image()]);
     assert!(code == 1 && said.contains("too small: give it 40.0 KiB at least"), "{code} {said}");
-    let (code, said) = refusal(&["mkfs", "-f", "--journal", "63M", &j.image()]);
-    assert!(code == 1 && said.contains("too"), "{code} {said}");
+    for more in [["--sparse", "--size=64M"].as_slice(), &["100000"]] {
+        let (code, said) = refusal(&[&["mkfs", "-f", "--journal", "8M", &j.image()], more].concat());
+        assert!(code == 2 && said.contains("--journal SIZE is not for"), "{code} {said}");
+    }
     assert_eq!(j.info()["state"], "usable", "a refused format changes nothing");
+}
+
+/// Sizes of volumes, and of the journal that each gets by itself.
+const BY_ITSELF: [(u64, Option<u64>); 8] = [
+    (128, None),
+    (255, None),
+    (256, Some(16)),
+    (512, Some(16)),
+    (1 << 10, Some(16)),
+    (4 << 10, Some(64)),
+    (64 << 10, Some(256)),
+    (1 << 20, Some(256)),
+];
+
+/// The volume is the one that mkfs.f2fs makes on so many bytes, and the image file has the journal behind it, as a hole.
+#[test]
+fn volumes_from_256_mib_on_get_a_journal_behind_what_mkfs_f2fs_makes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    for (mib, journal) in BY_ITSELF {
+        let (bytes, ours, theirs) = (mib * MIB, path("ours"), path("theirs"));
+        let occupied = |image: &str| std::fs::metadata(image).unwrap().blocks() * 512;
+        std::fs::File::create(&theirs).unwrap().set_len(bytes).unwrap();
+        f2fs_tools::succeed("mkfs.f2fs", &["-q", &theirs]);
+        let without =
+            json(&["mkfs", "--json", "-f", "--size", &format!("{mib}M"), "--journal", "none", &ours]);
+        let least = occupied(&ours);
+        // A new file, one that has the size, and one that was formatted before.
+        for words in [["--size", &format!("{mib}M")].as_slice(), &["-t0"], &["-t0"]] {
+            if words == ["-t0"] && journal.is_none() {
+                continue;
+            }
+            let made = json(&[&["mkfs", "--json", "-f"], words, &[&ours]].concat());
+            assert_eq!(made["journal_bytes"].as_u64(), journal.map(|j| j * MIB), "{mib} {words:?}");
+            assert_eq!(made["no_journal"].is_null(), journal.is_some(), "{mib} {words:?}: {made}");
+            assert_eq!(made["usable_bytes"], without["usable_bytes"], "{mib} {words:?}");
+            let length = std::fs::metadata(&ours).unwrap().len();
+            assert_eq!(length, (bytes + journal.unwrap_or(0) * MIB), "{mib} {words:?}");
+            assert!(occupied(&ours) <= least + 64 * 1024, "{mib}: {} and {least} bytes", occupied(&ours));
+            let superblocks =
+                [&ours, &theirs].map(|image| json(&["info", "--json", image])["superblock"].take());
+            for field in ["block_count", "segment_count", "segment_count_main", "main_blkaddr"] {
+                assert!(superblocks[0][field].is_u64(), "{field}");
+                assert_eq!(superblocks[0][field], superblocks[1][field], "{mib} {words:?}: {field}");
+            }
+        }
+        f2fs_tools::assert_clean(&format!("{mib} MiB"), ours.as_ref());
+    }
+}
+
+#[test]
+fn mkfs_says_why_there_is_no_journal() {
+    let dir = tempfile::tempdir().unwrap();
+    let image = dir.path().join("image").to_str().unwrap().to_owned();
+    let further = dir.path().join("further").to_str().unwrap().to_owned();
+    std::fs::File::create(&further).unwrap().set_len(256 * MIB).unwrap();
+    for (words, why) in [
+        (&["--journal", "none"][..], "as asked for"),
+        (&["--sparse"], "a sparse image is for other systems"),
+        (&["-c", &further], "the volume is on several devices"),
+        (&["-O", "ro"], "the volume is never written"),
+    ] {
+        let said = output(&[&["mkfs", "-f", "--size", "512M"], words, &[&image]].concat());
+        assert!(said.ends_with(&format!("\nno journal: {why}\n")), "{words:?}: {said}");
+    }
+    let said = output(&["mkfs", "-f", &image, "600000"]);
+    assert!(said.ends_with("\nno journal: what is behind these sectors is not the volume's\n"), "{said}");
+    // By the name of f2fs-tools all is as theirs makes it.
+    let links = dir.path().join("links");
+    std::fs::create_dir(&links).unwrap();
+    output(&["install-helper", links.to_str().unwrap()]);
+    std::fs::File::create(&image).unwrap().set_len(512 * MIB).unwrap();
+    let made = std::process::Command::new(links.join("mkfs.f2fs")).args(["-q", &image]).status().unwrap();
+    assert!(made.success());
+    assert_eq!(std::fs::metadata(&image).unwrap().len(), 512 * MIB);
+    let (code, said) = refusal(&["journal", "info", &image]);
+    assert!(code == 1 && said.contains("no gap for a journal"), "{code} {said}");
+}
+
+/// A partition keeps its size: the volume becomes smaller. Where only the caller knows the end of a part, later callers may not name it.
+#[test]
+fn the_journal_of_a_partition_is_inside_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = dir.path().join("disk");
+    sfdisk(&disk, 700 * MIB, "label: gpt\nstart=2048, size=655360\nstart=657408\n");
+    let disk = disk.to_str().unwrap();
+    let part = format!("{disk}#1");
+    let made = json(&["mkfs", "--json", &part]);
+    assert_eq!(
+        (made["journal_bytes"].as_u64(), &made["no_journal"]),
+        (Some(16 * MIB), &serde_json::Value::Null)
+    );
+    assert_eq!(std::fs::metadata(disk).unwrap().len(), 700 * MIB);
+    assert_eq!(json(&["info", "--json", &part])["superblock"]["block_count"], (320 - 16) * MIB / 4096);
+    output(&["put", &part, "Cargo.toml"]);
+    let info = json(&["journal", "info", "--json", &part]);
+    assert_eq!((&info["state"], &info["journal"]["clean"]), (&"usable".into(), &true.into()));
+    assert!(info["journal"]["mounts"].as_u64() > Some(1), "it was in use: {info}");
+    std::fs::File::create(disk).unwrap().set_len(700 * MIB).unwrap();
+    let said = output(&["mkfs", "--offset", "64M", "--length", "320M", disk]);
+    assert!(said.ends_with("\nno journal: only --length says where its part of the image ends\n"), "{said}");
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn script(command: &mut Command, path: &Path, bytes: u64, words: &str) {
     assert!(child.wait().unwrap().success(), "{words}");
 }
 
-fn sfdisk(path: &Path, bytes: u64, words: &str) {
+pub fn sfdisk(path: &Path, bytes: u64, words: &str) {
     script(tool("sfdisk").args(["-q", "--no-reread", "--no-tell-kernel"]), path, bytes, words);
 }
 

@@ -178,7 +178,9 @@ fn most_of_a_volume_of_any_size_is_for_files() {
         assert!(usable * 100 >= all * percent, "{size}: {usable} of {all}");
     }
     let said = output(&["mkfs", "--size", "1G", &format!("file://{}/text", dir.path().display())]);
-    assert!(said.ends_with(" of 511 segments, 868.0 MiB for files\n"), "{said}");
+    let (volume, journal) = said.split_once('\n').unwrap();
+    assert!(volume.ends_with(" of 511 segments, 868.0 MiB for files"), "{said}");
+    assert_eq!(journal, "no journal: the volume is on an object store\n");
     let small = format!("file://{}/small", dir.path().display());
     let (code, said) = refusal(&["mkfs", "--size", "16M", &small]);
     assert!(code != 0 && said.contains("16.0 MiB is too small"), "{said}");

@@ -21,6 +21,7 @@ use lock::{lock, processes};
 use loops::LoopDevice;
 pub use loops::STAND_IN_OFFSET;
 pub use place::share_storage;
+pub(crate) use place::sys_of;
 use place::{Id, Place, places};
 use std::fs::{File, Metadata};
 use std::ops::Range;

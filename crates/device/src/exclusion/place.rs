@@ -75,7 +75,7 @@ pub(super) fn places(path: &Path) -> Vec<Place> {
 }
 
 /// The directory of a block device in sysfs.
-pub(super) fn sys_of(number: u64) -> PathBuf {
+pub(crate) fn sys_of(number: u64) -> PathBuf {
     format!("/sys/dev/block/{}:{}", rustix::fs::major(number), rustix::fs::minor(number)).into()
 }
 

@@ -1,19 +1,21 @@
 //! `segno mkfs`: options are named as in mkfs.f2fs.
+mod journal;
 mod room;
 mod sparse;
 mod volume;
 
+use journal::{Choice, Devices};
 pub use volume::VolumeArgs;
 
-use super::journal::found;
 use crate::document::Schema;
+use crate::exit::usage;
 use crate::image::{explain, patiently};
 use crate::out::stdout;
 use crate::storage::PartOption;
 use crate::{show, store, tag};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use segno_clean::guard::Extent;
-use segno_device::{BlockDevice, DeviceError, FileDevice, Location, OpenOptions, open_storage};
+use segno_device::{BlockDevice, DeviceError, FileDevice, Location, OpenOptions, StorageKind, open_storage};
 use segno_format::size;
 use segno_format::superblock::uuid_text;
 use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Features};
@@ -38,14 +40,16 @@ pub struct Args {
     #[arg(long, value_parser = size::parse)]
     size: Option<u64>,
     /// Write the image file in the Android sparse format
-    #[arg(long, requires = "size", conflicts_with_all = ["preallocate", "devices", "journal"])]
+    #[arg(long, requires = "size", conflicts_with_all = ["preallocate", "devices"])]
     sparse: bool,
     /// Give the image file all of its storage at once, so that the host never lacks space for it
     #[arg(long, requires = "size")]
     preallocate: bool,
-    /// Make a journal of this size after the end of the volume, for -o journal=on|auto
-    #[arg(long, value_name = "SIZE", value_parser = size::parse, conflicts_with = "sectors")]
-    journal: Option<u64>,
+    /// Make a journal of this size after the end of the volume: an image file becomes longer by it, on a device the volume becomes
+    /// smaller. By default 1/64 of a volume from 256 MiB on, 16 to 256 MiB, but not on removable or several devices, zones and
+    /// object stores
+    #[arg(long, value_name = "auto|none|SIZE", value_parser = Choice::parse, default_value = "auto")]
+    journal: Choice,
     #[command(flatten)]
     volume: VolumeArgs,
     /// Make a zoned volume; sections are zones
@@ -83,27 +87,30 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<()> {
     let options = options(args)?;
+    if matches!(args.journal, Choice::Bytes(_)) && (args.sparse || args.sectors.is_some()) {
+        return Err(usage(anyhow!("--journal SIZE is not for --sparse, nor for a number of sectors")));
+    }
     if let (true, Some(bytes)) = (args.sparse, args.size) {
         return sparse::format(args, &options, bytes);
     }
-    let members = members(args, &options)?;
-    let blocks = members.first().map_or(0, |m| m.device.block_count());
-    let report = format(&members, &options).map_err(|e| room::explain(e, &options, blocks))?;
-    let journal = match (args.journal, members.first()) {
-        (Some(_), Some(only)) => Some(found::make(&only.device)?),
-        _ => None,
-    };
+    let devices = devices(args, &options)?;
+    let blocks = devices.blocks();
+    let place = args.journal.place(args, &options, &devices, blocks)?;
+    let options = MkfsOptions { gap_blocks: place.gap_blocks(), ..options };
+    let options = MkfsOptions { blocks: options.blocks.or_else(|| place.limit(blocks)), ..options };
+    let report = format(&devices.members, &options).map_err(|e| room::explain(e, &options, blocks))?;
+    let journal = place.make(&args.image, devices, report.layout.geo.block_count)?;
     if !args.quiet && !options.features.contains(Features::RO) {
         warn_if_unguarded(args, &report.layout);
     }
-    tell(args, &report, journal)
+    tell(args, &report, journal, place.why_not())
 }
 
-fn tell(args: &Args, report: &Report, journal: Option<u64>) -> Result<()> {
+fn tell(args: &Args, report: &Report, journal: Option<u64>, why_not: Option<&str>) -> Result<()> {
     if args.json {
-        Schema("segno.mkfs", 1).print(stdout(), &report_json(args, report, journal))?;
+        Schema("segno.mkfs", 1).print(stdout(), &report_json(args, report, journal, why_not))?;
     } else if !args.quiet {
-        print(args, report, journal)?;
+        print(args, report, journal, why_not)?;
     }
     Ok(())
 }
@@ -113,7 +120,6 @@ fn options(args: &Args) -> Result<MkfsOptions> {
         // Zones of an object store are sections.
         zoned: args.zoned || store::is_url(&args.image),
         blocks: args.sectors.map(|n| n.saturating_mul(SECTOR) / BLOCK_SIZE as u64),
-        gap_blocks: args.journal.map_or(Ok(0), found::blocks_of)?,
         root_owner: args.root_owner.unwrap_or_else(caller),
         force: args.force,
         discard: args.discard.map(|n| n != 0),
@@ -122,7 +128,7 @@ fn options(args: &Args) -> Result<MkfsOptions> {
 }
 
 /// Opens all devices.
-fn members(args: &Args, options: &MkfsOptions) -> Result<Vec<Member>> {
+fn devices(args: &Args, options: &MkfsOptions) -> Result<Devices> {
     if store::is_url(&args.image) {
         let bytes = args.size.context("a volume on an object store needs --size, for example --size 1T")?;
         let settings =
@@ -131,7 +137,8 @@ fn members(args: &Args, options: &MkfsOptions) -> Result<Vec<Member>> {
         let blocks = bytes / BLOCK_SIZE as u64;
         plan(&[blocks], &options).map_err(|e| room::explain(e, &options, blocks))?;
         let device = store::create(&args.image, bytes, &options, args.force, &settings)?;
-        return Ok(vec![Member { device, path: String::new(), zeroed: true }]);
+        let first = Member { device, path: String::new(), zeroed: true };
+        return Ok(Devices { members: vec![first], file: None });
     }
     let image = args.part.of(&args.image)?;
     let first = match args.size {
@@ -141,15 +148,16 @@ fn members(args: &Args, options: &MkfsOptions) -> Result<Vec<Member>> {
         Some(bytes) => create(args, options, bytes)?,
         None => existing(&image, args)?,
     };
+    let (first, file) = first;
     let mut members = vec![first];
     for path in &args.devices {
-        members.push(existing(&tag::resolve(path)?, args)?);
+        members.push(existing(&tag::resolve(path)?, args)?.0);
     }
-    Ok(members)
+    Ok(Devices { members, file })
 }
 
 /// Makes the image file, unless the options cannot work on one of that size.
-fn create(args: &Args, options: &MkfsOptions, bytes: u64) -> Result<Member> {
+fn create(args: &Args, options: &MkfsOptions, bytes: u64) -> Result<Opened> {
     if is_in_dev(&args.image) {
         bail!(
             "{}: --size makes an image file, and /dev has devices: leave it out, or name a file elsewhere",
@@ -170,7 +178,9 @@ fn create(args: &Args, options: &MkfsOptions, bytes: u64) -> Result<Member> {
             let _left_behind = std::fs::remove_file(&args.image);
         })?;
     }
-    Ok(Member { device: Arc::new(device), path: recorded(&args.image, args), zeroed: true })
+    let file = Arc::new(device);
+    let member = Member { device: file.clone(), path: recorded(&args.image, args), zeroed: true };
+    Ok((member, Some(file)))
 }
 
 /// The path that a volume of several devices records of this one: absolute, where the superblock has room for that.
@@ -183,14 +193,14 @@ fn recorded(path: &Path, args: &Args) -> String {
     if absolute.len() <= RECORDED_PATH_MAX { absolute } else { given }
 }
 
-fn existing(path: &Path, args: &Args) -> Result<Member> {
+fn existing(path: &Path, args: &Args) -> Result<Opened> {
     let ends = Location::of(path).has_end().map_err(explain)?;
     ensure!(
         ends,
         "{}: no partition begins there, so --length has to say how long the volume may be",
         path.display()
     );
-    let device = patiently(|| open(path)).map_err(|e| match e {
+    let (device, file) = patiently(|| open(path)).map_err(|e| match e {
         DeviceError::Io { ref source, .. } if source.kind() == ErrorKind::NotFound && is_in_dev(path) => {
             anyhow!("there is no device {}; `lsblk` lists those that exist", path.display())
         }
@@ -200,15 +210,20 @@ fn existing(path: &Path, args: &Args) -> Result<Member> {
         DeviceError::ReadOnly { .. } => e.into(),
         other => explain(other),
     })?;
-    Ok(Member { device, path: recorded(path, args), zeroed: false })
+    Ok((Member { device, path: recorded(path, args), zeroed: false }, file))
 }
 
+/// A device, and the same if it is an image file.
+type Opened<D = Member> = (D, Option<Arc<FileDevice>>);
+
 /// A file, which may hold anything, a block device, or a part of one.
-fn open(path: &Path) -> Result<Arc<dyn BlockDevice>, DeviceError> {
+fn open(path: &Path) -> Result<Opened<Arc<dyn BlockDevice>>, DeviceError> {
     if Location::of(path).is_part() {
-        return open_storage(path, OpenOptions::default());
+        return Ok((open_storage(path, OpenOptions::default())?, None));
     }
-    Ok(Arc::new(FileDevice::open(path, OpenOptions::default())?))
+    let device = Arc::new(FileDevice::open(path, OpenOptions::default())?);
+    let is_file = device.probe().kind == StorageKind::Regular;
+    Ok((device.clone(), is_file.then_some(device)))
 }
 
 /// Whether a path names a device, existing or not. /dev/shm has files.
@@ -217,7 +232,12 @@ fn is_in_dev(path: &Path) -> bool {
     absolute.starts_with("/dev") && !absolute.starts_with("/dev/shm")
 }
 
-fn report_json(args: &Args, report: &Report, journal: Option<u64>) -> serde_json::Value {
+fn report_json(
+    args: &Args,
+    report: &Report,
+    journal: Option<u64>,
+    why_not: Option<&str>,
+) -> serde_json::Value {
     let geo = &report.layout.geo;
     json!({
         "image": args.image.display().to_string(),
@@ -227,6 +247,7 @@ fn report_json(args: &Args, report: &Report, journal: Option<u64>) -> serde_json
         "segment_count_main": geo.segment_count_main,
         "usable_bytes": usable_bytes(&report.layout),
         "journal_bytes": journal,
+        "no_journal": why_not,
     })
 }
 
@@ -254,17 +275,20 @@ fn warn_if_unguarded(args: &Args, layout: &Layout) {
     eprintln!("segno: warning: overwrites may fail when the volume is full, space is {guarded}: {advice}");
 }
 
-fn print(args: &Args, report: &Report, journal: Option<u64>) -> Result<()> {
+fn print(args: &Args, report: &Report, journal: Option<u64>, why_not: Option<&str>) -> Result<()> {
+    let mut out = stdout();
     writeln!(
-        stdout(),
+        out,
         "{}: F2FS volume {} of {} segments, {} for files",
         args.image.display(),
         uuid_text(&report.uuid),
         report.layout.geo.segment_count,
         size::human(usable_bytes(&report.layout))
     )?;
-    if let Some(bytes) = journal {
-        writeln!(stdout(), "a journal of {} follows it: mount with -o journal=auto", size::human(bytes))?;
+    match (journal, why_not) {
+        (Some(bytes), _) => writeln!(out, "a journal of {} follows it", size::human(bytes))?,
+        (None, Some(why)) => writeln!(out, "no journal: {why}")?,
+        (None, None) => {}
     }
     Ok(())
 }

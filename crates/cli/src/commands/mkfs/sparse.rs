@@ -25,5 +25,5 @@ pub fn format(args: &Args, options: &MkfsOptions, bytes: u64) -> Result<()> {
     pack(raw.as_file(), new.file().try_clone()?, DEFAULT_BLOCK_SIZE)
         .with_context(|| format!("packing {}", image.display()))?;
     new.finish()?;
-    tell(args, &report, None)
+    tell(args, &report, None, Some("a sparse image is for other systems"))
 }

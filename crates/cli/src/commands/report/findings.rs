@@ -233,8 +233,8 @@ fn speed(dir: &str, counters: &[Reading]) -> Vec<Finding> {
         advice(
             took >= EVENTS_LEAST && often && value("journal_commits") == 0,
             format!("{took} of {fsyncs} fsyncs took a checkpoint, and there is no metadata journal"),
-            "Make new volumes with `segno mkfs --journal 64M` and mount them with -o journal=auto; an existing one can use \
-             a journal in a separate file",
+            "Volumes that `segno mkfs` makes have one from 256 MiB on; an existing volume can use a journal in a separate file \
+             (-o journal=FILE)",
         ),
         advice(
             pauses >= EVENTS_LEAST,

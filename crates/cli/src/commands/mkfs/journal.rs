@@ -1,0 +1,147 @@
+//! The journal that a new volume gets.
+use super::Args;
+use crate::commands::journal::found;
+use crate::image::explain;
+use crate::store;
+use anyhow::{Context, Result};
+use segno::inspect;
+use segno_device::{BlockDevice, FileDevice, Location, is_removable};
+use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Features, size};
+use segno_journal::{About, Area};
+use segno_mkfs::{Member, MkfsOptions};
+use std::path::Path;
+use std::sync::Arc;
+
+/// A smaller volume gets none unless asked for.
+const LEAST_VOLUME: u64 = 256 << 20;
+/// The share of the volume that a journal has, and its limits.
+const SHARE: u64 = 64;
+const LEAST: u64 = 16 << 20;
+const MOST: u64 = 256 << 20;
+
+/// `--journal`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// What suits the volume.
+    Auto,
+    None,
+    Bytes(u64),
+}
+
+/// Where the journal of a volume goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Nowhere, and why.
+    Nowhere(&'static str),
+    /// Into so many blocks at the end of the device or partition.
+    Within(u64),
+    /// Into so many blocks that an image file gets behind the volume.
+    Behind(u64),
+}
+
+/// The devices of a new volume.
+pub struct Devices {
+    pub members: Vec<Member>,
+    /// The first, if it is an image file that may get longer.
+    pub file: Option<Arc<FileDevice>>,
+}
+
+impl Choice {
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "none" => Ok(Self::None),
+            bytes => size::parse(bytes).map(Self::Bytes).map_err(|e| format!("{e}; or auto, or none")),
+        }
+    }
+
+    /// Where the journal of a volume on these devices goes, of so many blocks without it.
+    pub fn place(self, args: &Args, options: &MkfsOptions, devices: &Devices, blocks: u64) -> Result<Place> {
+        let journal = match self {
+            Self::None => return Ok(Place::Nowhere("as asked for")),
+            Self::Auto => {
+                let bytes = blocks * BLOCK_SIZE as u64;
+                if let Some(why) = unsuited(args, options, devices, bytes)? {
+                    return Ok(Place::Nowhere(why));
+                }
+                (bytes / SHARE).clamp(LEAST, MOST) / BLOCK_SIZE as u64
+            }
+            Self::Bytes(bytes) => found::blocks_of(bytes)?,
+        };
+        // Others are refused by the format.
+        let may_grow = devices.file.is_some() && devices.members.len() == 1 && !options.zoned;
+        Ok(if may_grow { Place::Behind(journal) } else { Place::Within(journal) })
+    }
+}
+
+/// Why a volume of so many bytes gets no journal unless one is asked for.
+fn unsuited(
+    args: &Args,
+    options: &MkfsOptions,
+    devices: &Devices,
+    bytes: u64,
+) -> Result<Option<&'static str>> {
+    let mut has_zones = options.zoned;
+    for member in &devices.members {
+        has_zones |= !member.device.zones().context("cannot read the zones")?.is_empty();
+    }
+    let on_store = store::is_url(&args.image);
+    let has_end = on_store || Location::of(&args.part.of(&args.image)?).by_offset()?.has_end()?;
+    let all = [
+        (on_store, "the volume is on an object store"),
+        (!has_end, "only --length says where its part of the image ends"),
+        (has_zones, "the volume is zoned"),
+        (devices.members.len() > 1, "the volume is on several devices"),
+        (options.features.contains(Features::RO), "the volume is never written"),
+        (args.sectors.is_some(), "what is behind these sectors is not the volume's"),
+        (bytes < LEAST_VOLUME, "the volume is smaller than 256 MiB"),
+        (is_removable(&args.image), "the device is removable, and other systems do not know it"),
+    ];
+    Ok(all.into_iter().find(|(applies, _)| *applies).map(|(_, why)| why))
+}
+
+impl Devices {
+    /// The blocks of the first device, without a journal that an earlier format put behind its volume.
+    pub fn blocks(&self) -> u64 {
+        let volume = self.file.as_ref().and_then(|file| {
+            let sb = inspect::superblock(&**file).ok()?;
+            let about = About::read(&Area::tail(file.clone(), sb.geo.block_count)?).ok()?;
+            (about.volume == sb.raw.uuid).then_some(sb.geo.block_count)
+        });
+        volume.unwrap_or_else(|| self.members.first().map_or(0, |first| first.device.block_count()))
+    }
+}
+
+impl Place {
+    /// Blocks that the volume leaves free at the end of its device.
+    pub fn gap_blocks(self) -> u64 {
+        if let Self::Within(blocks) = self { blocks } else { 0 }
+    }
+
+    /// Blocks that the volume has at most, on a device of so many without an earlier journal.
+    pub fn limit(self, blocks: u64) -> Option<u64> {
+        matches!(self, Self::Behind(_)).then_some(blocks)
+    }
+
+    /// Why there is none.
+    pub fn why_not(self) -> Option<&'static str> {
+        if let Self::Nowhere(why) = self { Some(why) } else { None }
+    }
+
+    /// Makes the journal of a volume of so many blocks. Returns its size.
+    pub fn make(self, path: &Path, devices: Devices, volume_blocks: u64) -> Result<Option<u64>> {
+        let Devices { mut members, file } = devices;
+        let device = match self {
+            Self::Nowhere(_) => return Ok(None),
+            Self::Within(_) => members.swap_remove(0).device,
+            Self::Behind(blocks) => {
+                drop(members);
+                let start = volume_blocks.next_multiple_of(BLOCKS_PER_SEG.into());
+                let mut file = file.and_then(Arc::into_inner).context("the image is still in use")?;
+                file.set_length(path, (start + blocks) * BLOCK_SIZE as u64).map_err(explain)?;
+                Arc::new(file)
+            }
+        };
+        found::make(&device).map(Some)
+    }
+}
