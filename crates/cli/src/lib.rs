@@ -41,8 +41,9 @@ mod xattr_value;
 
 pub use command_line::{COMMIT, VERSION};
 pub use document::Schema;
-pub use mount::{mount_device, run_broker_if_called};
+pub use mount::mount_device;
 pub use program::command_line;
+pub use segno_fuse::run_broker_if_called;
 
 use clap::FromArgMatches;
 use exit::WithCode;
@@ -54,9 +55,7 @@ use std::process::ExitCode;
 /// Runs the program with the arguments of this process.
 #[must_use]
 pub fn main() -> ExitCode {
-    if let Some(done) = run_broker_if_called() {
-        return done;
-    }
+    run_broker_if_called();
     let args = called_as_mkfs(std::env::args_os().collect());
     segno_device::close_inherited(&inherited::named(&args));
     if let Some(tool) = f2fs_tools::of(&args) {

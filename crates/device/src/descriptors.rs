@@ -6,20 +6,14 @@ const FIRST: u32 = 3;
 
 /// Closes all descriptors above standard error but these. For the start of a program: whatever was opened since is closed too.
 pub fn close_inherited(keep: &[u32]) {
-    between(keep).for_each(|range| close_range(&range, 0));
-}
-
-/// Keeps all descriptors above standard error from programs that this process starts.
-pub fn keep_from_children() {
-    close_range(&(FIRST..=u32::MAX), libc::CLOSE_RANGE_CLOEXEC);
+    between(keep).for_each(|range| close_range(&range));
 }
 
 /// Before Linux 5.9 they stay open.
-fn close_range(range: &RangeInclusive<u32>, flags: libc::c_uint) {
+fn close_range(range: &RangeInclusive<u32>) {
     let [first, last] = [range.start(), range.end()].map(|&fd| libc::c_long::from(fd));
-    // SAFETY: takes three numbers, and no memory. At the start of a program nothing has a descriptor in this range; with the flag none is
-    // closed.
-    let _older_kernel = unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
+    // SAFETY: takes three numbers, and no memory. At the start of a program nothing has a descriptor in this range.
+    let _older_kernel = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
 }
 
 /// The numbers that are not kept.

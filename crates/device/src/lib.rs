@@ -48,7 +48,7 @@ pub use blocks::ReadError;
 pub use bounds::check as check_bounds;
 pub use claim::Claim;
 pub use contents::{Contents, JOURNAL_MAGIC, unfinished_format};
-pub use descriptors::{close_inherited, keep_from_children};
+pub use descriptors::close_inherited;
 pub use error::DeviceError;
 pub use exclusion::{Hold, Mount, Other, STAND_IN_OFFSET, Use, hold, program_name, share_storage};
 pub use file::FileDevice;

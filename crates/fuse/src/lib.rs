@@ -50,7 +50,7 @@ mod wire;
 mod write_errors;
 
 pub use block::{Backing, MountType};
-pub use broker::{Broker, run_broker};
+pub use broker::{Broker, run_broker_if_called};
 pub use control::{
     CONTEXTS_XATTR, EXTENTS_XATTR, GC_XATTR, LOOKUP_XATTR, OPTIONS_XATTR, SERVER_XATTR, SHUTDOWN_XATTR,
     STATS_XATTR, SYNC_XATTR, trusted_name,
@@ -65,7 +65,7 @@ pub use ownership::Ownership;
 pub use page_cache::PageCache;
 pub use probe::probe_no_open;
 pub use resident::release_memory;
-pub use serve::{Started, serve};
+pub use serve::{Serving, Started, Unmounter};
 pub use session::{Queues, Transport};
 pub use stop::shut_down_read_only;
 pub use system_log::{Severity, SystemLog};

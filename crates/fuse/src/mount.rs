@@ -63,18 +63,24 @@ pub(crate) fn connect(r: &Request<'_>) -> io::Result<Mounted> {
     by_helper(r)
 }
 
-/// Unmounts the mount at `dir` even while it is in use, for another process that serves it: the kernel may wait for a reply of the server.
-/// A server that waits for its own reply cannot be killed. Whoever may rename a directory above cannot lead this to another mount: it is
-/// the one that was compared which is unmounted. fusermount3 does so with mounts of its user alone.
-pub(crate) fn detach(dir: &Path, mount: MountId) -> io::Result<()> {
+/// Unmounts the mount at `dir`, with `DETACH` even while it is in use, for another process that serves it: the kernel may wait for a reply of
+/// the server. A server that waits for its own reply cannot be killed. Whoever may rename a directory above cannot lead this to another mount:
+/// the directory that it is in is held, as an open directory of the mount itself would keep that in use. fusermount3 unmounts mounts of its user
+/// alone.
+pub(crate) fn unmount(dir: &Path, mount: MountId, how: UnmountFlags) -> io::Result<()> {
+    let (Some(above), Some(name)) = (dir.parent(), dir.file_name()) else {
+        return Err(io::Error::other("the root directory is no mount of this program"));
+    };
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let held = openat2(CWD, dir, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
-    if MountId::of(&held)? != mount {
+    let held = openat2(CWD, above, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
+    let at = Path::new("/proc/self/fd").join(held.as_raw_fd().to_string()).join(name);
+    if MountId::at(&at)? != mount {
         return Err(io::Error::other("another mount is there"));
     }
-    let done = rustix::mount::unmount(format!("/proc/self/fd/{}", held.as_raw_fd()), UnmountFlags::DETACH);
-    drop(held);
-    done.or_else(|_| helper_detaches(dir))
+    match rustix::mount::unmount(&at, how | UnmountFlags::NOFOLLOW) {
+        Err(e) if e != Errno::BUSY => helper_unmounts(dir, how),
+        done => Ok(done?),
+    }
 }
 
 /// Unmounts what is mounted at `dir`, for a process that found that its server is dead.
@@ -82,17 +88,18 @@ pub(crate) fn detach(dir: &Path, mount: MountId) -> io::Result<()> {
 /// # Errors
 /// The mount is no longer there, or is not the user's.
 pub fn detach_dead(dir: &Path) -> io::Result<()> {
-    detach(dir, MountId::at(dir)?)
+    unmount(dir, MountId::at(dir)?, UnmountFlags::DETACH)
 }
 
-fn helper_detaches(dir: &Path) -> io::Result<()> {
-    let status = Command::new(FUSERMOUNT)
-        .args(["-u", "-z", "--"])
+fn helper_unmounts(dir: &Path, how: UnmountFlags) -> io::Result<()> {
+    let detach = how.contains(UnmountFlags::DETACH).then_some("-z");
+    let done = Command::new(FUSERMOUNT)
+        .arg("-u")
+        .args(detach)
+        .arg("--")
         .arg(dir)
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
+        .output()
         .map_err(|e| match e.kind() {
             io::ErrorKind::WouldBlock => io::Error::other(format!(
                 "{FUSERMOUNT} cannot be started, as the user has as many processes as `ulimit -u` permits; end one, then \
@@ -101,7 +108,13 @@ fn helper_detaches(dir: &Path) -> io::Result<()> {
             )),
             _ => e,
         })?;
-    if status.success() { Ok(()) } else { Err(io::Error::other(format!("{FUSERMOUNT} refuses it"))) }
+    if done.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
+    // It prints the message of EBUSY, whose words depend on the C library.
+    let is_busy = said.ends_with("busy");
+    Err(io::Error::new(if is_busy { io::ErrorKind::ResourceBusy } else { io::ErrorKind::Other }, said))
 }
 
 /// Makes the kernel send dirty pages of all files, for another process that serves them.
@@ -145,8 +158,8 @@ pub(crate) fn by_syscall(r: &Request<'_>, kind: Kind<'_>) -> io::Result<Mounted>
 fn mounted(dev: OwnedFd, r: &Request<'_>) -> io::Result<Mounted> {
     let id = MountId::at(r.dir).inspect_err(|_| {
         // The first error is the one to report.
-        let _unmounted =
-            rustix::mount::unmount(r.dir, UnmountFlags::DETACH).or_else(|_| helper_detaches(r.dir));
+        let _unmounted = rustix::mount::unmount(r.dir, UnmountFlags::DETACH)
+            .or_else(|_| helper_unmounts(r.dir, UnmountFlags::DETACH));
     })?;
     Ok(Mounted { dev, id })
 }

@@ -1,6 +1,5 @@
 //! Which mount of this machine a server serves, and whether the kernel has it read-only.
-use rustix::fd::AsFd;
-use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, makedev, statx};
+use rustix::fs::{AtFlags, CWD, StatxFlags, makedev, statx};
 use segno_device::Mount;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,16 +20,8 @@ impl MountId {
 
     /// The mount that is visible at a directory. Sends no request: a server that waits for its own reply cannot be killed.
     pub(crate) fn at(dir: &Path) -> io::Result<Self> {
-        Ok(Self::read(&statx(CWD, dir, AtFlags::STATX_DONT_SYNC, UNIQUE)?))
-    }
-
-    /// The mount that an open file is on.
-    pub(crate) fn of(file: impl AsFd) -> io::Result<Self> {
-        Ok(Self::read(&statx(file, "", AtFlags::STATX_DONT_SYNC | AtFlags::EMPTY_PATH, UNIQUE)?))
-    }
-
-    fn read(found: &Statx) -> Self {
-        Self { id: found.stx_mnt_id, device: (found.stx_dev_major, found.stx_dev_minor) }
+        let found = statx(CWD, dir, AtFlags::STATX_DONT_SYNC, UNIQUE)?;
+        Ok(Self { id: found.stx_mnt_id, device: (found.stx_dev_major, found.stx_dev_minor) })
     }
 
     /// Where it is now; `None` if it is covered, or not in the namespace of this process any more.

@@ -1,4 +1,5 @@
-//! The life of a mount: mount, serve, shut down. Signals and umount(8) both end with a clean checkpoint.
+//! The life of a mount: mount, serve, shut down. umount(8) and a request of the program that serves both end with a clean checkpoint. Signals
+//! are the program's.
 use crate::block::MountType;
 use crate::broker::Broker;
 use crate::init::Permissions;
@@ -8,14 +9,12 @@ use crate::page_cache::PageCache;
 use crate::server::Server;
 use crate::session::{Queues, Session, Transport};
 use segno_engine::Volume;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 use std::io;
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-/// A mount that has started.
+/// What a mount is like that has started.
 #[derive(Clone, Debug)]
 pub struct Started {
     /// The transport in use.
@@ -26,65 +25,98 @@ pub struct Started {
     pub page_cache: PageCache,
 }
 
-/// Time that requests in flight have after a signal before the server exits without serving them.
+/// Time that requests in flight have before a server that detached its mount ends without serving them.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Why a mount ends.
+/// Why a mount ends, or may end.
 enum End {
     Served(io::Result<()>),
-    Signal,
+    Detach,
+    /// Unmount unless it is in use, and say so here.
+    Unmount(mpsc::Sender<io::Result<()>>),
 }
 
-/// Mounts by the broker, calls `ready` once requests are served, and serves until an unmount or a signal. If umount(2) waits for the
-/// server, `close` is called before it returns. Otherwise the volume is still open when this returns: the caller closes
-/// it and exits.
-pub fn serve(
-    volume: Arc<Volume>,
-    mut broker: Broker,
-    opts: &FuseOptions,
-    queues: Queues,
-    close: impl Fn() + Send + Sync + 'static,
-    ready: impl FnOnce(&Started),
-) -> io::Result<()> {
-    let (ended, end) = mpsc::channel();
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-    let server = Server::new(volume)
-        .on_destroy(close)
-        .permit_shutdown(opts.shutdown)
-        .show(opts.ownership)
-        .with_options(opts.in_force.clone());
-    let (session, mount_type) = start(server.with_callers(broker.callers()), &broker, opts, queues)?;
-    let page_cache = session.page_cache;
-    let started = Started { transport: session.transport.clone(), mount_type, page_cache };
-    let signalled = ended.clone();
-    thread::Builder::new().name("signals".into()).spawn(move || {
-        if signals.forever().next().is_some() {
-            // The receiver is gone only when the mount has ended anyway.
-            let _ = signalled.send(End::Signal);
-        }
-    })?;
-    thread::Builder::new().name("session".into()).spawn(move || {
-        // The receiver is gone only when a signal has ended the mount.
-        let _ = ended.send(End::Served(session.wait()));
-    })?;
-    ready(&started);
-    match end.recv() {
-        Ok(End::Served(Err(e))) => {
-            broker.unmount(false);
-            Err(e)
-        }
-        Ok(End::Served(Ok(()))) => {
-            broker.end();
-            Ok(())
-        }
-        Ok(End::Signal) => {
-            broker.unmount(page_cache == PageCache::Writeback);
-            match end.recv_timeout(GRACE) {
-                Ok(End::Served(result)) => result,
-                Ok(End::Signal) | Err(_) => Ok(()),
+/// A mount that is served.
+#[derive(Debug)]
+pub struct Serving {
+    /// What it is like.
+    pub started: Started,
+    broker: Broker,
+    ends: mpsc::Receiver<End>,
+}
+
+/// Ends a mount for which another thread waits.
+#[derive(Clone, Debug)]
+pub struct Unmounter(mpsc::Sender<End>);
+
+impl Unmounter {
+    /// Unmounts even while the mount is in use: what is still open fails from then on.
+    pub fn detach(&self) {
+        // The receiver is gone only when the mount has ended anyway.
+        let _ended = self.0.send(End::Detach);
+    }
+
+    /// Unmounts; the thread that waits closes the volume then.
+    ///
+    /// # Errors
+    /// `ResourceBusy`: a process has something open there, and the mount stays.
+    pub fn unmount(&self) -> io::Result<()> {
+        let (answer, answered) = mpsc::channel();
+        // Both fail only when the mount has ended anyway.
+        let _ended = self.0.send(End::Unmount(answer));
+        answered.recv().unwrap_or(Ok(()))
+    }
+}
+
+impl Serving {
+    /// Mounts by the broker. Requests are served when this returns. If umount(2) waits for the server, `close` is called before it returns.
+    pub fn start(
+        volume: Arc<Volume>,
+        mut broker: Broker,
+        opts: &FuseOptions,
+        queues: Queues,
+        close: impl Fn() + Send + Sync + 'static,
+    ) -> io::Result<(Self, Unmounter)> {
+        let (ended, ends) = mpsc::channel();
+        let server = Server::new(volume)
+            .on_destroy(close)
+            .permit_shutdown(opts.shutdown)
+            .show(opts.ownership)
+            .with_options(opts.in_force.clone())
+            .with_callers(broker.callers());
+        let (session, mount_type) = start(server, &broker, opts, queues)?;
+        let started =
+            Started { transport: session.transport.clone(), mount_type, page_cache: session.page_cache };
+        let unmounter = Unmounter(ended.clone());
+        thread::Builder::new().name("session".into()).spawn(move || {
+            // The receiver is gone only when the mount was detached.
+            let _detached = ended.send(End::Served(session.wait()));
+        })?;
+        Ok((Self { started, broker, ends }, unmounter))
+    }
+
+    /// Waits for the end of the mount. Unless it was unmounted, or umount(2) has waited for `close`, the volume is still open when this returns:
+    /// the caller closes it.
+    pub fn wait(self) -> io::Result<()> {
+        let served = loop {
+            match self.ends.recv() {
+                Ok(End::Served(result)) => break result.inspect_err(|_| self.broker.detach(false)),
+                Ok(End::Unmount(answer)) => {
+                    // Whoever asked does not wait any more.
+                    let _unheard = answer.send(self.broker.unmount());
+                }
+                Ok(End::Detach) => {
+                    self.broker.detach(self.started.page_cache == PageCache::Writeback);
+                    break match self.ends.recv_timeout(GRACE) {
+                        Ok(End::Served(result)) => result,
+                        Ok(End::Detach | End::Unmount(_)) | Err(_) => Ok(()),
+                    };
+                }
+                Err(_) => break Err(io::Error::other("the session thread ended unexpectedly")),
             }
-        }
-        Err(_) => Err(io::Error::other("the session thread ended unexpectedly")),
+        };
+        self.broker.end();
+        served
     }
 }
 
@@ -101,7 +133,7 @@ fn start(
     let permissions = Permissions { acl: opts.acl, idmap };
     let volume_bytes = server.volume.statfs().blocks.saturating_mul(4096);
     let session = Session::start(mounted, Arc::new(server), opts, permissions, queues);
-    let session = session.inspect_err(|_| broker.unmount(false))?;
+    let session = session.inspect_err(|_| broker.detach(false))?;
     broker.tune(session.page_cache, volume_bytes);
     Ok((session, mount_type))
 }

@@ -47,6 +47,8 @@ const WORKERS: usize = 64;
 const WORKERS_PER_QUEUE: (usize, usize) = (2, 8);
 /// Threads on /dev/fuse: all but one can wait for the disk while the last serves other requests.
 const CLASSIC_THREADS: usize = 8;
+/// Time that the last requests of a connection that has ended have.
+const GRACE: Duration = Duration::from_secs(2);
 /// FORGET requests are served in batches: waking another CPU for each costs more than the request.
 const FORGET_PAUSE: Duration = Duration::from_millis(1);
 
@@ -137,10 +139,13 @@ impl Session {
         Ok(Self { transport, page_cache, ended })
     }
 
-    /// Waits until the mount ends or a thread fails. After a failure the requests of its queue are not served any more, so
-    /// the process should exit.
+    /// Waits until the mount ends and no thread refers to the server, or a thread fails. After a failure the requests of its queue are not
+    /// served any more, so the process should exit.
     pub(crate) fn wait(&self) -> io::Result<()> {
-        self.ended.recv().unwrap_or(Ok(()))
+        self.ended.recv().unwrap_or(Ok(()))?;
+        // Each thread sends its end, and then drops its sender.
+        while self.ended.recv_timeout(GRACE).is_ok() {}
+        Ok(())
     }
 }
 
@@ -226,8 +231,8 @@ fn spawn_worker(queue: u16, policy: Arc<IdlePolicy>) -> io::Result<PendingWorker
             Err(e) => return drop(made.send(Err(e))),
         };
         drop(made.send(Ok(())));
-        // The sender is dropped if the rings are not used.
-        let Ok(Connection { dev, server, end }) = started.recv() else { return };
+        // The sender is dropped if the rings are not used. `end` is dropped after `server`.
+        let Ok(Connection { dev, end, server }) = started.recv() else { return };
         let registered = worker.register(&dev);
         drop(dev);
         let serves = matches!(registered, Ok(true));

@@ -57,9 +57,7 @@ impl Command {
 }
 
 fn main() -> ExitCode {
-    if let Some(done) = segno_cli::run_broker_if_called() {
-        return done;
-    }
+    segno_cli::run_broker_if_called();
     match Cli::try_parse() {
         Ok(cli) => exit::report(cli.command.run()),
         Err(e) => exit::usage(&e),

@@ -1,5 +1,4 @@
 //! The server of a mount: checks the request, serves the mount.
-use super::broker;
 use super::options::Settings;
 use super::volume::{Devices, absolute};
 use crate::confine::{self, ConfineOption, Confinement, Rings};
@@ -11,10 +10,13 @@ use segno::inspect;
 use segno_device::{BlockDevice, Location, StorageKind, open_volume_recorded, probe};
 use segno_engine::Volume;
 use segno_format::{BLOCK_SIZE, Features};
-use segno_fuse::{Backing, Broker, Choice, FuseOptions, Queues, Started};
+use segno_fuse::{Backing, Broker, Choice, FuseOptions, Queues, Serving, Started};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 
 /// The first kernel that lets all who may write a device reset its zones.
 const ZONES_FOR_ALL: (u32, u32) = (5, 14);
@@ -73,7 +75,7 @@ impl Plan {
     /// Starts the process that mounts a volume on this device; `None` for one on an object store.
     fn start_broker(&self, device: Option<&dyn BlockDevice>) -> Result<(Broker, FuseOptions)> {
         let fuse = self.fuse_options(device)?;
-        let broker = Broker::start(broker::command(), &self.dir, &fuse)
+        let broker = Broker::start(&self.dir, &fuse)
             .with_context(|| format!("cannot mount at {}", self.dir.display()))?;
         Ok((broker, fuse))
     }
@@ -243,14 +245,33 @@ fn serve(
         let closing = served.closing.clone();
         move || closing.run()
     };
-    let volume = served.volume.clone();
-    let mut responds = false;
-    let result = segno_fuse::serve(volume, broker, fuse, queues, close, |started| {
-        responds = true;
-        ready(started, note);
+    let at = |failed| move || format!("{failed} {}", plan.dir.display());
+    let started = start_serving(served.volume.clone(), broker, fuse, queues, close)
+        .map_err(advise)
+        .with_context(at("cannot mount at"));
+    let result = started.and_then(|serving| {
+        ready(&serving.started, note);
+        serving.wait().map_err(advise).with_context(at("the mount ended early:"))
     });
-    let failed = if responds { "the mount ended early:" } else { "cannot mount at" };
-    served.end(result.map_err(advise).with_context(|| format!("{failed} {}", plan.dir.display())))
+    served.end(result)
+}
+
+/// Mounts. Signals detach the mount.
+fn start_serving(
+    volume: Arc<Volume>,
+    broker: Broker,
+    fuse: &FuseOptions,
+    queues: Queues,
+    close: impl Fn() + Send + Sync + 'static,
+) -> std::io::Result<Serving> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let (serving, unmounter) = Serving::start(volume, broker, fuse, queues, close)?;
+    thread::Builder::new().name("signals".into()).spawn(move || {
+        if signals.forever().next().is_some() {
+            unmounter.detach();
+        }
+    })?;
+    Ok(serving)
 }
 
 #[cfg(test)]

@@ -17,10 +17,12 @@ pub(super) enum Call {
     Mount,
     /// Set the limits of its page cache.
     Tune { writeback: bool, volume_bytes: u64 },
-    /// End the mount, with `sync` after its dirty pages were sent.
-    Unmount { sync: bool },
+    /// End the mount even while it is in use, with `sync` after its dirty pages were sent.
+    Detach { sync: bool },
     /// The mount has ended.
     Ended,
+    /// End the mount unless it is in use.
+    Unmount,
 }
 
 impl Call {
@@ -28,8 +30,9 @@ impl Call {
         let (what, flag, number) = match self {
             Self::Mount => (0, false, 0),
             Self::Tune { writeback, volume_bytes } => (1, writeback, volume_bytes),
-            Self::Unmount { sync } => (2, sync, 0),
+            Self::Detach { sync } => (2, sync, 0),
             Self::Ended => (3, false, 0),
+            Self::Unmount => (4, false, 0),
         };
         let [a, b, c, d, e, f, g, h] = number.to_le_bytes();
         [what, flag.into(), a, b, c, d, e, f, g, h]
@@ -43,21 +46,28 @@ impl Call {
         let found = match what {
             0 => Self::Mount,
             1 => Self::Tune { writeback: flag, volume_bytes },
-            2 => Self::Unmount { sync: flag },
+            2 => Self::Detach { sync: flag },
             3 => Self::Ended,
+            4 => Self::Unmount,
             _ => return None,
         };
         (found.to_bytes() == bytes).then_some(found)
     }
 }
 
+/// Failures that a server tells apart: the process has no right to mount, and the mount is in use. All others are of the first kind.
+const KINDS: [(u8, io::ErrorKind); 3] =
+    [(1, io::ErrorKind::Other), (5, io::ErrorKind::PermissionDenied), (6, io::ErrorKind::ResourceBusy)];
+
 /// An answer. The connection comes with [`Answer::Mounted`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Done,
-    Failed(String),
-    /// The process has no right to mount.
-    NotPermitted(String),
+    /// With one of [`KINDS`].
+    Failed {
+        kind: io::ErrorKind,
+        why: String,
+    },
     Mounted {
         id: MountId,
         mount_type: MountType,
@@ -66,16 +76,18 @@ pub(super) enum Answer {
 
 impl Answer {
     pub(super) fn of_failure(e: &io::Error) -> Self {
-        let is_refusal =
-            e.kind() == io::ErrorKind::PermissionDenied && Errno::from_io_error(e) != Some(Errno::ACCESS);
-        if is_refusal { Self::NotPermitted(e.to_string()) } else { Self::Failed(e.to_string()) }
+        let is_known =
+            KINDS.iter().any(|(_, kind)| *kind == e.kind()) && Errno::from_io_error(e) != Some(Errno::ACCESS);
+        Self::Failed { kind: if is_known { e.kind() } else { io::ErrorKind::Other }, why: e.to_string() }
     }
 
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = match self {
             Self::Done => vec![0],
-            Self::Failed(why) => [&[1], why.as_bytes()].concat(),
-            Self::NotPermitted(why) => [&[5], why.as_bytes()].concat(),
+            Self::Failed { kind, why } => {
+                let code = KINDS.iter().find(|(_, known)| known == kind).map_or(1, |(code, _)| *code);
+                [&[code], why.as_bytes()].concat()
+            }
             Self::Mounted { id, mount_type } => {
                 let (kind, text) = match mount_type {
                     MountType::Plain { why } => (2, why.as_bytes()),
@@ -94,10 +106,8 @@ impl Answer {
         if *kind == 0 {
             return rest.is_empty().then_some(Self::Done);
         }
-        match kind {
-            1 => return Some(Self::Failed(text(rest))),
-            5 => return Some(Self::NotPermitted(text(rest))),
-            _ => {}
+        if let Some(&(_, kind)) = KINDS.iter().find(|(code, _)| code == kind) {
+            return Some(Self::Failed { kind, why: text(rest) });
         }
         let (id, name) = rest.split_at_checked(MountId::BYTES)?;
         let mount_type = match kind {
@@ -120,16 +130,17 @@ mod tests {
             Call::Mount,
             Call::Tune { writeback: true, volume_bytes: u64::MAX - 1 },
             Call::Tune { writeback: false, volume_bytes: 0 },
-            Call::Unmount { sync: true },
-            Call::Unmount { sync: false },
+            Call::Detach { sync: true },
+            Call::Detach { sync: false },
             Call::Ended,
+            Call::Unmount,
         ] {
             assert_eq!(Call::parse(&call.to_bytes()), Some(call));
         }
         let id = MountId::at(Path::new("/")).unwrap();
         for answer in [
             Answer::Done,
-            Answer::Failed("no such device".into()),
+            Answer::Failed { kind: io::ErrorKind::Other, why: "no such device".into() },
             Answer::Mounted { id, mount_type: MountType::Plain { why: "requested".into() } },
             Answer::Mounted { id, mount_type: MountType::Block { device: "/dev/loop0".into() } },
         ] {
@@ -138,19 +149,20 @@ mod tests {
     }
 
     #[test]
-    fn a_lack_of_rights_is_told_from_other_failures() {
-        let refusal = io::Error::new(io::ErrorKind::PermissionDenied, "fusermount3: Operation not permitted");
-        for (e, is_refusal) in [
-            (io::Error::from(Errno::PERM), true),
-            (refusal, true),
-            (io::Error::from(Errno::ACCESS), false),
-            (io::Error::other("Operation not permitted"), false),
+    fn a_lack_of_rights_and_a_mount_in_use_are_told_from_other_failures() {
+        use io::ErrorKind::{Other, PermissionDenied, ResourceBusy};
+        let refusal = io::Error::new(PermissionDenied, "fusermount3: Operation not permitted");
+        for (e, kind) in [
+            (io::Error::from(Errno::PERM), PermissionDenied),
+            (refusal, PermissionDenied),
+            (io::Error::from(Errno::BUSY), ResourceBusy),
+            (io::Error::from(Errno::ACCESS), Other),
+            (io::Error::from(Errno::NOENT), Other),
+            (io::Error::other("Operation not permitted"), Other),
         ] {
             let answer = Answer::of_failure(&e);
-            let said =
-                if is_refusal { Answer::NotPermitted(e.to_string()) } else { Answer::Failed(e.to_string()) };
-            assert_eq!(answer, said);
-            assert_eq!(Answer::parse(&answer.to_bytes()), Some(said));
+            assert_eq!(answer, Answer::Failed { kind, why: e.to_string() });
+            assert_eq!(Answer::parse(&answer.to_bytes()), Some(answer));
         }
     }
 
@@ -158,8 +170,9 @@ mod tests {
     #[test]
     fn no_other_bytes_are_a_request() {
         let mut malformed: Vec<Vec<u8>> = (0..32).filter(|n| *n != CALL_BYTES).map(|n| vec![0; n]).collect();
-        malformed
-            .extend([[4, 0], [0, 1], [2, 2], [3, 1], [255, 255]].map(|head| [&head[..], &[0; 8]].concat()));
+        malformed.extend(
+            [[5, 0], [0, 1], [2, 2], [3, 1], [4, 1], [255, 255]].map(|head| [&head[..], &[0; 8]].concat()),
+        );
         malformed.push([&[0, 0][..], &[1; 8]].concat());
         for bytes in malformed {
             assert_eq!(Call::parse(&bytes), None, "{bytes:?}");
@@ -167,7 +180,7 @@ mod tests {
         for bytes in [&[][..], &[0, 0], &[2; 16], &[4; 20]] {
             assert_eq!(Answer::parse(bytes), None, "{bytes:?}");
         }
-        let long = Answer::Failed("x".repeat(2 * ANSWER_MAX)).to_bytes();
+        let long = Answer::Failed { kind: io::ErrorKind::Other, why: "x".repeat(2 * ANSWER_MAX) }.to_bytes();
         assert_eq!(long.len(), ANSWER_MAX);
     }
 }

@@ -9,8 +9,6 @@ mod message;
 mod process;
 mod spec;
 
-pub use process::run as run_broker;
-
 use crate::block::{self, Backing, MountType};
 use crate::callers::Callers;
 use crate::mount::{Mounted, receive};
@@ -21,10 +19,30 @@ use rustix::fd::OwnedFd;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
 use segno_device::Claim;
 use spec::Spec;
+use std::env::args_os;
+use std::ffi::OsString;
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Stdio, exit};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The program calls itself by this name, which ps(1) shows.
+const NAME: &str = "segno-broker";
+
+/// Set in a program that runs as the broker when it is called by that name.
+static IS_PREPARED: AtomicBool = AtomicBool::new(false);
+
+/// The first call of `main` in each program that mounts: the program executes itself again to have a broker. In that process this call does not
+/// return.
+pub fn run_broker_if_called() {
+    IS_PREPARED.store(true, Ordering::Release);
+    let args: Vec<OsString> = args_os().collect();
+    let Some((_, spec)) = args.split_first().filter(|(name, _)| *name == NAME) else { return };
+    let done = process::run(spec).inspect_err(|e| eprintln!("segno: the broker of a mount: {e}"));
+    exit(done.is_err().into())
+}
 
 /// The process, as its server knows it. The sockets close with the server, however it ends.
 #[derive(Debug)]
@@ -36,15 +54,25 @@ pub struct Broker {
 }
 
 impl Broker {
-    /// Starts the process. `command` calls [`run_broker`] with the arguments that are added to it.
-    pub fn start(mut command: Command, dir: &Path, opts: &FuseOptions) -> io::Result<Self> {
+    /// Starts the process: this program once more.
+    ///
+    /// # Errors
+    /// `Unsupported`: the program would begin from its start, as it does not call [`run_broker_if_called`].
+    pub fn start(dir: &Path, opts: &FuseOptions) -> io::Result<Self> {
+        if !IS_PREPARED.load(Ordering::Acquire) {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "the first call of `main` must be `run_broker_if_called`, for the process that mounts and unmounts",
+            ));
+        }
         let spec = Spec::of(dir, opts);
         let claim = matches!(spec.backing, Backing::Device(_)).then(|| opts.claim.clone()).flatten();
         let (control, theirs) = pair()?;
         let (callers, answers) = pair()?;
-        segno_device::keep_from_children();
+        let mut command = Command::new("/proc/self/exe");
         // It shall keep neither a terminal nor a directory busy.
-        command.args(spec.to_args()).current_dir("/").stdin(theirs).stdout(answers).stderr(Stdio::null());
+        command.arg0(NAME).args(spec.to_args()).current_dir("/");
+        command.stdin(theirs).stdout(answers).stderr(Stdio::null());
         let process = command.spawn().map_err(|e| {
             io::Error::new(e.kind(), format!("the process that mounts and unmounts cannot be started: {e}"))
         })?;
@@ -66,7 +94,7 @@ impl Broker {
             Ok((Mounted { dev, id }, mount_type))
         });
         // The mount has been made if only the claim is missing.
-        done.inspect_err(|_| drop(self.call(Call::Unmount { sync: false })))
+        done.inspect_err(|_| drop(self.call(Call::Detach { sync: false })))
     }
 
     /// Sets the limits of the page cache.
@@ -79,10 +107,15 @@ impl Broker {
 
     /// Unmounts even while the mount is in use. Operations on files that are still open fail from then on. With `sync` the kernel sends
     /// all dirty pages first.
-    pub(crate) fn unmount(&self, sync: bool) {
-        if let Err(e) = self.call(Call::Unmount { sync }) {
+    pub(crate) fn detach(&self, sync: bool) {
+        if let Err(e) = self.call(Call::Detach { sync }) {
             eprintln!("segno: {e}");
         }
+    }
+
+    /// Unmounts unless the mount is in use (`ResourceBusy`).
+    pub(crate) fn unmount(&self) -> io::Result<()> {
+        self.call(Call::Unmount).map(|_| ())
     }
 
     /// The mount has ended: its number may be that of another one on kernels before 6.8.
@@ -105,8 +138,7 @@ impl Broker {
         }
         let answer = Answer::parse(bytes.get(..n).unwrap_or_default()).ok_or_else(unexpected)?;
         match answer {
-            Answer::Failed(why) => Err(io::Error::other(why)),
-            Answer::NotPermitted(why) => Err(io::Error::new(io::ErrorKind::PermissionDenied, why)),
+            Answer::Failed { kind, why } => Err(io::Error::new(kind, why)),
             done => Ok((done, dev)),
         }
     }

@@ -9,6 +9,7 @@ use crate::mount_id::MountId;
 use crate::options::AtDeath;
 use crate::system_log::{Severity, SystemLog};
 use rustix::fd::{AsFd, BorrowedFd};
+use rustix::mount::UnmountFlags;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::setsid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -35,7 +36,9 @@ struct Process {
 }
 
 /// The process that [`super::Broker::start`] starts, with its sockets as standard input and output. Returns after the server has ended.
-pub fn run(args: &[OsString]) -> io::Result<()> {
+pub(super) fn run(args: &[OsString]) -> io::Result<()> {
+    // A program may pass descriptors on, which would keep its files open and its locks held.
+    segno_device::close_inherited(&[]);
     // Otherwise ps(1) shows "exe", after /proc/self/exe.
     rustix::thread::set_name(c"segno-broker")?;
     let spec =
@@ -64,11 +67,10 @@ impl Process {
                     self.tune(writeback, volume_bytes);
                     reply(server, &Answer::Done, None)
                 }
-                Call::Unmount { sync } => {
-                    let answer =
-                        self.unmount(sync).map_or_else(|e| Answer::of_failure(&e), |()| Answer::Done);
-                    reply(server, &answer, None)
+                Call::Detach { sync } => {
+                    reply(server, &answer(self.unmount(UnmountFlags::DETACH, sync)), None)
                 }
+                Call::Unmount => reply(server, &answer(self.unmount(UnmountFlags::empty(), false)), None),
                 Call::Ended => {
                     self.made = None;
                     return;
@@ -82,7 +84,7 @@ impl Process {
 
     fn mount(&mut self, server: BorrowedFd<'_>) -> io::Result<()> {
         if std::mem::replace(&mut self.was_requested, true) {
-            return reply(server, &Answer::Failed("one mount was made already".into()), None);
+            return reply(server, &answer(Err(io::Error::other("one mount was made already"))), None);
         }
         let spec = &self.spec;
         let request = Request { dir: &spec.dir, source: &spec.source, options: spec.options.clone() };
@@ -91,9 +93,9 @@ impl Process {
                 self.made = Some(Mount { id, mount_type: mount_type.clone() });
                 let sent = reply(server, &Answer::Mounted { id, mount_type }, Some(dev.as_fd()));
                 // The server was killed: nobody will serve this mount.
-                sent.inspect_err(|_| drop(self.unmount(false)))
+                sent.inspect_err(|_| drop(self.unmount(UnmountFlags::DETACH, false)))
             }
-            Err(e) => reply(server, &Answer::of_failure(&e), None),
+            Err(e) => reply(server, &answer(Err(e)), None),
         }
     }
 
@@ -103,7 +105,7 @@ impl Process {
         if self.made.is_none() || at_death == AtDeath::Stay {
             return Ok(());
         }
-        let ended = self.unmount(false);
+        let ended = self.unmount(UnmountFlags::DETACH, false);
         if at_death == AtDeath::Unmount
             && let Ok(log) = SystemLog::open()
         {
@@ -128,19 +130,24 @@ impl Process {
     }
 
     /// Ends the mount if it is still there: not one that covers it, nor one that has taken its place.
-    fn unmount(&mut self, sync: bool) -> io::Result<()> {
+    fn unmount(&mut self, how: UnmountFlags, sync: bool) -> io::Result<()> {
         let Some(made) = &self.made else { return Ok(()) };
         let dir = made.id.path().unwrap_or_else(|| self.spec.dir.clone());
-        let cannot = |e: io::Error| io::Error::other(format!("cannot unmount {}: {e}", dir.display()));
+        let cannot =
+            |e: io::Error| io::Error::new(e.kind(), format!("cannot unmount {}: {e}", dir.display()));
         if MountId::at(&dir).map_err(cannot)? != made.id {
             return Err(cannot(io::Error::other("another mount is there")));
         }
         // Files that are open would lose what only the kernel has.
         let synced = if sync { mount::write_dirty_pages(&dir) } else { Ok(()) };
-        mount::detach(&dir, made.id).map_err(cannot)?;
+        mount::unmount(&dir, made.id, how).map_err(cannot)?;
         self.made = None;
         synced.map_err(|e| io::Error::other(format!("cannot write what programs have not synced: {e}")))
     }
+}
+
+fn answer(done: io::Result<()>) -> Answer {
+    done.map_or_else(|e| Answer::of_failure(&e), |()| Answer::Done)
 }
 
 fn reply(server: BorrowedFd<'_>, answer: &Answer, dev: Option<BorrowedFd<'_>>) -> io::Result<()> {
@@ -201,16 +208,18 @@ mod tests {
         let below = MountId::at(dir.path()).unwrap();
         with_process(dir.path(), |server| {
             // Nothing was mounted.
-            assert_eq!(done(&server, Call::Unmount { sync: true }), Answer::Done);
+            assert_eq!(done(&server, Call::Detach { sync: true }), Answer::Done);
             assert_eq!(done(&server, Call::Tune { writeback: true, volume_bytes: 0 }), Answer::Done);
             let (answer, dev) = call(&server, &Call::Mount.to_bytes()).unwrap();
             let Answer::Mounted { id, .. } = answer else { return println!("NOT TESTED: {answer:?}") };
             assert!(dev.is_some() && id != below && MountId::at(dir.path()).unwrap() == id);
-            assert!(matches!(done(&server, Call::Mount), Answer::Failed(why) if why.contains("already")));
-            assert_eq!(done(&server, Call::Unmount { sync: false }), Answer::Done);
+            assert!(
+                matches!(done(&server, Call::Mount), Answer::Failed { why, .. } if why.contains("already"))
+            );
+            assert_eq!(done(&server, Call::Detach { sync: false }), Answer::Done);
             assert_eq!(MountId::at(dir.path()).unwrap(), below);
-            assert!(matches!(done(&server, Call::Mount), Answer::Failed(_)));
-            assert_eq!(done(&server, Call::Unmount { sync: false }), Answer::Done);
+            assert!(matches!(done(&server, Call::Mount), Answer::Failed { .. }));
+            assert_eq!(done(&server, Call::Detach { sync: false }), Answer::Done);
         });
     }
 
@@ -226,9 +235,11 @@ mod tests {
             std::fs::rename(at("dir"), at("moved")).unwrap();
             std::os::unix::fs::symlink(at("other"), at("dir")).unwrap();
             let held = at("dir/mnt");
-            assert!(mount::detach(&held, id).is_err(), "a link was followed");
+            for how in [UnmountFlags::DETACH, UnmountFlags::empty()] {
+                assert!(mount::unmount(&held, id, how).is_err(), "a link was followed");
+            }
             assert_eq!(MountId::at(&at("moved/mnt")).unwrap(), id);
-            assert_eq!(done(&server, Call::Unmount { sync: false }), Answer::Done);
+            assert_eq!(done(&server, Call::Detach { sync: false }), Answer::Done);
             assert_ne!(MountId::at(&at("moved/mnt")).unwrap(), id);
         });
     }

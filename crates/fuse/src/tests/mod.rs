@@ -109,7 +109,7 @@ impl Mount {
         match Session::start(mounted, server.clone(), &opts, permissions, Queues::prepare(&opts)) {
             Ok(session) => Some(Self { server, session, mount_type, dir }),
             Err(e) => {
-                mount::detach(dir.path(), MountId::at(dir.path()).unwrap()).unwrap();
+                mount::detach_dead(dir.path()).unwrap();
                 eprintln!("NOT TESTED: {e}");
                 None
             }
