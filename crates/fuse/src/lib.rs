@@ -60,7 +60,7 @@ pub use heap::share as share_heap;
 pub use kernel::version as kernel_version;
 pub use loop_device::image_behind;
 pub use mount::detach_dead;
-pub use options::{AtDeath, Choice, FuseOptions};
+pub use options::{AtDeath, Choice, FLAGS, Flag, FuseOptions, OPTIONS};
 pub use ownership::Ownership;
 pub use page_cache::PageCache;
 pub use probe::probe_no_open;

@@ -55,7 +55,7 @@ pub fn run(args: &Args) -> Result<()> {
     let guest = GuestServer::new(
         served.volume.clone(),
         GuestOptions {
-            acl: settings.has_acl(),
+            acl: settings.fuse.checks_acl(&settings.engine),
             writeback_cache: settings.fuse.writeback_cache,
             ownership: settings.fuse.ownership,
             threads: settings.fuse.threads,
@@ -69,7 +69,7 @@ fn refuse_others(s: &Settings) -> Result<()> {
     let others = [
         (!s.fuse.extra.is_empty(), "flags such as nodev are for mount(8) in the guest"),
         (s.fuse.allow_other, "allow_other has no meaning: all users of the guest may enter"),
-        (s.fuse_only, "blk= is for mounts of this machine"),
+        (s.fuse.fuse_only, "blk= is for mounts of this machine"),
         (s.fuse.transport != Choice::Auto, "transport= is for mounts of this machine"),
         (s.fuse.no_sched_idle, "sched_idle= is for mounts of this machine"),
         (s.fuse.at_death != AtDeath::Stay, "auto_unmount and restart=remount are for mounts of this machine"),

@@ -62,7 +62,7 @@ impl Plan {
             backing,
             claim: device.and_then(BlockDevice::claim),
             read_only: s.engine.read_only,
-            acl: s.has_acl(),
+            acl: s.fuse.checks_acl(&s.engine),
             in_force: s.in_force().to_string(),
             ..s.fuse.clone()
         })
@@ -105,7 +105,7 @@ impl Plan {
         };
         let at = Location::of(&self.image);
         let why_not = [
-            (self.settings.fuse_only, "blk=off"),
+            (self.settings.fuse.fuse_only, "blk=off"),
             (!rustix::process::geteuid().is_root(), "only root mounts block devices"),
             (self.settings.engine.read_only, "a read-only mount has nothing to sync"),
             (superblock.devices.len() > 1, "the volume is on several devices"),
@@ -224,7 +224,7 @@ pub fn mount_device(
     let mut settings = Settings::of_caller(options)?;
     ensure!(settings.devices.is_empty(), "the options name other devices than {name}");
     // There is no file that could be the source of another type.
-    settings.fuse_only = true;
+    settings.fuse.fuse_only = true;
     let plan = Plan::of(name.into(), dir, settings)?;
     prepare();
     let (broker, fuse) = plan.start_broker(Some(&*device))?;

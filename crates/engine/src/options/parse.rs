@@ -15,10 +15,18 @@ pub struct Parsed {
 impl Parsed {
     /// Reads words with commas between them: the options, and the path of an external journal.
     pub fn parse(words: &str) -> Result<(MountOptions, Option<PathBuf>), String> {
+        Self::parse_with(words, |_, _| None)
+    }
+
+    /// Also reads words of a front end, which `other` applies as [`Self::apply`] does.
+    pub fn parse_with(
+        words: &str,
+        mut other: impl FnMut(&str, Option<&str>) -> Option<Result<(), String>>,
+    ) -> Result<(MountOptions, Option<PathBuf>), String> {
         let mut parsed = Self::default();
         for word in words.split(',').filter(|w| !w.is_empty()) {
             let (name, value) = word.split_once('=').map_or((word, None), |(n, v)| (n, Some(v)));
-            match parsed.apply(name, value) {
+            match parsed.apply(name, value).or_else(|| other(name, value)) {
                 Some(result) => result.map_err(|why| format!("mount option {word}: {why}"))?,
                 None => return Err(format!("unknown mount option {word}")),
             }

@@ -1,5 +1,7 @@
 //! What a row of an option table holds, and how a word of an option line is matched with it.
 
+use std::str::FromStr;
+
 /// One mount option, which changes settings of the type `S`. The constructors below keep a row of a table short.
 pub struct Row<S: 'static> {
     /// Its name.
@@ -125,6 +127,11 @@ impl<S> Row<S> {
             Syntax::PairOrValue(_, value, _) => format!("[no]{name}, {name}={value}"),
         }
     }
+}
+
+/// Parses a number that is at least 1.
+pub fn from_one<T: FromStr + PartialOrd + From<u8>>(value: &str) -> Result<T, String> {
+    value.parse().ok().filter(|n| *n >= T::from(1)).ok_or_else(|| "a number from 1 is needed".into())
 }
 
 fn names<S>(words: &'static [Word<S>]) -> impl Iterator<Item = &'static str> {

@@ -1,5 +1,5 @@
 //! The options of the engine. A row is the whole of an option: parsers, help texts, error messages and manuals come from it.
-use super::row::{Row, pair, pair_or_value, switch, value, words};
+use super::row::{Row, from_one, pair, pair_or_value, switch, value, words};
 use super::{
     AllocMode, CheckpointMode, CompressMode, Discard, FsyncLookup, FsyncMode, Parsed, compress, discard,
 };
@@ -115,9 +115,7 @@ pub const OWN: &[Row<Parsed>] = &[
         },
     ),
     value("commit", "SECONDS", "5", "interval at which changes become durable without fsync", |s, v| {
-        let seconds = v.parse().ok().filter(|n| *n >= 1);
-        s.options.commit_interval = seconds.ok_or("a number from 1 is needed")?;
-        Ok(())
+        from_one(v).map(|n| s.options.commit_interval = n)
     }),
     value(
         "journal",

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 const INTRODUCTION: &str = "\
 # Mount options
 
-Generated from the tables in crates/engine/src/options/table.rs, crates/cli/src/mount/options/table.rs and foreign.rs,
+Generated from the tables in crates/engine/src/options/table.rs, crates/fuse/src/options/table.rs, crates/cli/src/mount/options/table.rs and foreign.rs,
 crates/clean/src/policy/mod.rs and crates/cli/src/commands/ctl.rs; a test compares. To write it: `UPDATE_DOCS=1 cargo test -p segno-cli docs`.
 
 `segno mount -o OPTION,… IMAGE DIR`, or the fourth field of fstab. Of repeated options the last one wins. Unknown options are

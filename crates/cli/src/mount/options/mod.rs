@@ -1,10 +1,9 @@
-//! Mount options. [`table`] has a row for each, with those of the engine, and [`foreign`] for each word that is none; everything
+//! Mount options. [`table`] has a row for each, with those of the engine and of the server, and [`foreign`] for each word that is none; everything
 //! else here applies, lists or describes the rows.
 pub mod compress;
 mod described;
 #[cfg(test)]
 mod docs;
-mod flag;
 mod foreign;
 pub mod help;
 #[cfg(test)]
@@ -19,16 +18,14 @@ use crate::storage::{DeviceOption, PartOption};
 use crate::{store, tag};
 use anyhow::{Result, anyhow, bail, ensure};
 use described::Described;
-use flag::Flag;
 use rustix::mount::MountFlags;
 use segno_clean::policy::POLICIES;
 use segno_engine::MountOptions;
 use segno_engine::options::Parsed;
-use segno_fuse::{AtDeath, FuseOptions, Ownership};
+use segno_fuse::{AtDeath, FLAGS, Flag, FuseOptions};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 /// The settings of a mount, as `-o` selects them.
 #[derive(Clone, Debug, Default)]
@@ -36,8 +33,6 @@ pub struct Settings {
     pub engine: MountOptions,
     /// Of the server, but for what depends on the device and on `engine`.
     pub fuse: FuseOptions,
-    /// Never mount as `fuseblk`.
-    pub fuse_only: bool,
     /// Mount again if the server is killed.
     pub restart: bool,
     /// Another process does that for this one.
@@ -70,17 +65,9 @@ pub struct Noted {
 }
 
 impl Settings {
-    /// The defaults. A mount by root behaves like any other file system of the machine: device nodes and set-user-ID
-    /// bits count and every user may enter.
+    /// The defaults.
     pub fn new(root: bool) -> Self {
-        let extra = if root { vec!["dev".to_owned(), "suid".to_owned()] } else { Vec::new() };
-        let fuse = FuseOptions { extra, allow_other: root, ..FuseOptions::default() };
-        Self { fuse, ..Self::default() }
-    }
-
-    /// Whether the kernel checks ACLs: they would grant or deny what an owner or mode that is only shown does not.
-    pub fn has_acl(&self) -> bool {
-        self.engine.acl && self.fuse.ownership == Ownership::default()
+        Self { fuse: FuseOptions::of_user(root), ..Self::default() }
     }
 
     /// Reads the words after `-o`, in order, for the user of this process.
@@ -95,10 +82,9 @@ impl Settings {
             settings.apply(&mut engine, word)?;
         }
         (settings.engine, settings.journal) = engine.finish().map_err(|why| anyhow!(why))?;
-        // The kernel's FUSE makes writes synchronous, but no changes of directories.
-        settings.engine.dirsync = settings.fuse.extra.iter().any(|f| f == "sync" || f == "dirsync");
+        settings.engine.dirsync = settings.fuse.is_dirsync();
         ensure!(
-            !settings.restart || !root || settings.fuse_only || settings.engine.read_only,
+            !settings.restart || !root || settings.fuse.fuse_only || settings.engine.read_only,
             "restart=remount needs blk=off: the kernel keeps a mount of type fuseblk until no file of it is open"
         );
         if settings.restart {
@@ -181,24 +167,7 @@ pub fn words() -> Vec<String> {
 
 /// Flags of mount(2) that a remount can change: the word that sets each, the word that clears it, and the bit.
 pub fn remountable() -> impl Iterator<Item = (&'static str, &'static str, MountFlags)> {
-    [("ro", "rw", MountFlags::RDONLY)].into_iter().chain(table::flags().map(Flag::remount))
-}
-
-/// Parses a number that is at least 1.
-fn from_one<T: FromStr + PartialOrd + From<u8>>(value: &str) -> Result<T, String> {
-    value.parse().ok().filter(|n| *n >= T::from(1)).ok_or_else(|| "a number from 1 is needed".into())
-}
-
-fn user(value: &str) -> Result<u32, String> {
-    value.parse().map_err(|_| "a number is needed, as `id -u` prints it".into())
-}
-
-/// Permissions that files do not get, in octal.
-fn umask(value: &str) -> Result<u16, String> {
-    u16::from_str_radix(value, 8)
-        .ok()
-        .filter(|m| *m <= 0o777)
-        .ok_or_else(|| "an octal number up to 777 is needed".into())
+    [("ro", "rw", MountFlags::RDONLY)].into_iter().chain(FLAGS.iter().map(Flag::remount))
 }
 
 #[cfg(test)]
@@ -220,7 +189,7 @@ mod tests {
     #[test]
     fn a_mount_is_of_type_fuse_if_asked_for() {
         for (words, fuse_only) in [("", false), ("blk=off,blk=auto", false), ("blk=off", true)] {
-            assert_eq!(parse(words).unwrap().fuse_only, fuse_only, "{words}");
+            assert_eq!(parse(words).unwrap().fuse.fuse_only, fuse_only, "{words}");
         }
     }
 

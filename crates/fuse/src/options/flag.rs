@@ -1,30 +1,34 @@
 //! Flags of a mount that the kernel handles.
-use super::described::Described;
 use rustix::mount::MountFlags;
 
 /// A flag with its opposite; the later one wins.
+#[derive(Debug)]
 pub struct Flag {
-    name: &'static str,
-    opposite: &'static str,
-    default: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// The word that turns it off.
+    pub opposite: &'static str,
+    /// The default, or both.
+    pub default: &'static str,
+    /// One sentence for help texts and manuals, without a period.
+    pub help: &'static str,
     /// The bit of mount(2) that a remount can change, or none.
     remount: MountFlags,
-    help: &'static str,
 }
 
 impl Flag {
-    pub const fn new(
+    pub(super) const fn new(
         name: &'static str,
         opposite: &'static str,
         default: &'static str,
         remount: MountFlags,
         help: &'static str,
     ) -> Self {
-        Self { name, opposite, default, remount, help }
+        Self { name, opposite, default, help, remount }
     }
 
     /// Applies a word, split at its `=`, to the flags given so far. `None` if it names another option.
-    pub fn apply(
+    pub(super) fn apply(
         &self,
         given: &mut Vec<String>,
         name: &str,
@@ -48,11 +52,5 @@ impl Flag {
             true => (self.opposite, self.name, self.remount),
             false => (self.name, self.opposite, self.remount),
         }
-    }
-
-    pub fn describe(&self) -> Described {
-        let syntax = format!("{}, {}", self.name, self.opposite);
-        let opposite = Some(self.opposite.to_owned());
-        Described { name: self.name, default: self.default, help: self.help, syntax, opposite }
     }
 }

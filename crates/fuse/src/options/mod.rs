@@ -1,7 +1,14 @@
 //! How a volume is mounted.
+mod flag;
+mod table;
+
+pub use flag::Flag;
+pub use table::{FLAGS, OPTIONS};
+
 use crate::block::Backing;
 use crate::ownership::Ownership;
 use segno_device::Claim;
+use segno_engine::MountOptions;
 use std::sync::Arc;
 
 /// Requested transport.
@@ -37,6 +44,8 @@ pub struct FuseOptions {
     pub backing: Backing,
     /// The claim of the server on that device.
     pub claim: Option<Arc<Claim>>,
+    /// Never mount as `fuseblk`.
+    pub fuse_only: bool,
     /// Mount read-only.
     pub read_only: bool,
     /// Permit access by other users; needs `user_allow_other` in /etc/fuse.conf unless root mounts.
@@ -61,6 +70,34 @@ pub struct FuseOptions {
     pub ownership: Ownership,
     /// What [`crate::OPTIONS_XATTR`] reads as.
     pub in_force: String,
+}
+
+impl FuseOptions {
+    /// The defaults. A mount by root behaves like any other file system of the machine: device nodes and set-user-ID
+    /// bits count and every user may enter.
+    #[must_use]
+    pub fn of_user(root: bool) -> Self {
+        let extra = if root { vec!["dev".to_owned(), "suid".to_owned()] } else { Vec::new() };
+        Self { extra, allow_other: root, ..Self::default() }
+    }
+
+    /// Applies a word, split at its `=`. `None` if it names no option of the server and no flag.
+    pub fn apply(&mut self, name: &str, value: Option<&str>) -> Option<Result<(), String>> {
+        let own = OPTIONS.iter().find_map(|row| row.apply(self, name, value));
+        own.or_else(|| FLAGS.iter().find_map(|flag| flag.apply(&mut self.extra, name, value)))
+    }
+
+    /// Whether the engine makes changes of names durable: the kernel's FUSE makes writes synchronous, but no changes of directories.
+    #[must_use]
+    pub fn is_dirsync(&self) -> bool {
+        self.extra.iter().any(|flag| flag == "sync" || flag == "dirsync")
+    }
+
+    /// Whether the kernel checks ACLs: they would grant or deny what an owner or mode that is only shown does not.
+    #[must_use]
+    pub fn checks_acl(&self, engine: &MountOptions) -> bool {
+        engine.acl && self.ownership == Ownership::default()
+    }
 }
 
 pub(crate) fn options(opts: &FuseOptions) -> Vec<String> {
