@@ -3,13 +3,11 @@ use super::options::Settings;
 use super::volume::{Devices, absolute};
 use crate::confine::{self, ConfineOption, Confinement, Rings};
 use crate::{show, store};
-use anyhow::{Context, Result, anyhow, bail, ensure};
-use rustix::fs::Access;
+use anyhow::{Context, Result, anyhow, ensure};
 use rustix::io::Errno;
 use segno::inspect;
-use segno_device::{BlockDevice, Location, StorageKind, open_volume_recorded, probe};
+use segno_device::{BlockDevice, StorageKind, open_volume_recorded, probe};
 use segno_engine::Volume;
-use segno_format::{BLOCK_SIZE, Features};
 use segno_fuse::{Backing, Broker, Choice, FuseOptions, Queues, Serving, Started};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -36,36 +34,27 @@ impl Plan {
     }
 
     fn of(image: PathBuf, dir: &Path, settings: Settings) -> Result<Self> {
-        let meta = std::fs::metadata(dir).map_err(|e| match e.raw_os_error().map(Errno::from_raw_os_error) {
-            Some(Errno::NOENT) => anyhow!("there is no such directory: `mkdir {}` makes it", dir.display()),
-            Some(Errno::NOTCONN) => {
-                anyhow!("the server of a mount there has died: `segno umount {}`", dir.display())
-            }
-            _ => anyhow!(e),
-        });
-        let meta = meta.with_context(|| format!("cannot mount at {}", dir.display()))?;
-        ensure!(meta.is_dir(), "cannot mount at {}: it is not a directory", dir.display());
-        let dir = dir.canonicalize().with_context(|| format!("cannot mount at {}", dir.display()))?;
-        if image.starts_with(&dir) {
-            bail!("cannot mount at {}: that would hide the image itself", dir.display());
-        }
-        check_fuse()?;
+        let dir = segno_fuse::mountpoint(dir, &image)
+            .with_context(|| format!("cannot mount at {}", dir.display()))?;
         Ok(Self { image, dir, settings })
     }
 
     fn fuse_options(&self, device: Option<&dyn BlockDevice>) -> Result<FuseOptions> {
         let s = &self.settings;
-        let on_store = || Backing::Nothing("the volume is on an object store".into());
-        let backing = device.map_or_else(|| Ok(on_store()), |device| self.backing(device))?;
-        Ok(FuseOptions {
+        let mut fuse = FuseOptions {
             source: self.image.display().to_string(),
-            backing,
             claim: device.and_then(BlockDevice::claim),
             read_only: s.engine.read_only,
             acl: s.fuse.checks_acl(&s.engine),
             in_force: s.in_force().to_string(),
             ..s.fuse.clone()
-        })
+        };
+        fuse.backing = match device.map(|device| (device, inspect::superblock(device))) {
+            None => Backing::Nothing("the volume is on an object store".into()),
+            Some((_, Err(_))) => Backing::Nothing("the volume cannot be mounted".into()),
+            Some((device, Ok(superblock))) => fuse.backing_of(&self.image, device, &superblock)?,
+        };
+        Ok(fuse)
     }
 
     fn devices(&self) -> impl Iterator<Item = &PathBuf> {
@@ -97,50 +86,10 @@ impl Plan {
             .given(has_old_zones(), Confinement::resets_zones)
             .caches(self.settings.store.cache.as_deref())
     }
-
-    /// The source of a mount of type `fuseblk`, which supports one writable device only.
-    fn backing(&self, device: &dyn BlockDevice) -> Result<Backing> {
-        let Ok(superblock) = inspect::superblock(device) else {
-            return Ok(Backing::Nothing("the volume cannot be mounted".into()));
-        };
-        let at = Location::of(&self.image);
-        let why_not = [
-            (self.settings.fuse.fuse_only, "blk=off"),
-            (!rustix::process::geteuid().is_root(), "only root mounts block devices"),
-            (self.settings.engine.read_only, "a read-only mount has nothing to sync"),
-            (superblock.devices.len() > 1, "the volume is on several devices"),
-            (superblock.features.contains(Features::BLKZONED), "the volume is zoned"),
-            (at.is_part() && is_block_device(at.file()), "the volume is in a part of the device"),
-        ];
-        if let Some((_, why)) = why_not.into_iter().find(|(applies, _)| *applies) {
-            return Ok(Backing::Nothing(why.into()));
-        }
-        let storage = probe(&self.image)?;
-        Ok(match (storage.kind, device.claim()) {
-            (StorageKind::Regular, _) => Backing::Image(at.by_offset()?.path()),
-            (StorageKind::BlockDevice, Some(claim)) if storage.bytes.is_multiple_of(BLOCK_SIZE as u64) => {
-                Backing::Device(claim.path().to_owned())
-            }
-            // Its page cache has smaller blocks, and mounting would drop it.
-            _ => Backing::Nothing("the size of the device is no multiple of 4 KiB".into()),
-        })
-    }
 }
 
 fn is_block_device(path: &Path) -> bool {
     probe(path).is_ok_and(|storage| storage.kind == StorageKind::BlockDevice)
-}
-
-fn check_fuse() -> Result<()> {
-    match rustix::fs::access("/dev/fuse", Access::READ_OK | Access::WRITE_OK) {
-        Ok(()) => Ok(()),
-        Err(Errno::ACCESS) => {
-            bail!("cannot mount: /dev/fuse is closed to this user; root opens it: chmod 666 /dev/fuse")
-        }
-        Err(e) => bail!(
-            "cannot mount: /dev/fuse: {e}; try `modprobe fuse`, or give the container --device /dev/fuse"
-        ),
-    }
 }
 
 /// Settings of the process, made while it has the right to. The kernel may depend on this server to write dirty pages before it can

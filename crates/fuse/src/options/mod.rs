@@ -7,8 +7,11 @@ pub use table::{FLAGS, OPTIONS};
 
 use crate::block::Backing;
 use crate::ownership::Ownership;
-use segno_device::Claim;
+use segno_device::{BlockDevice, Claim, DeviceError, Location, StorageKind, probe};
 use segno_engine::MountOptions;
+use segno_format::superblock::Superblock;
+use segno_format::{BLOCK_SIZE, Features};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Requested transport.
@@ -97,6 +100,40 @@ impl FuseOptions {
     #[must_use]
     pub fn checks_acl(&self, engine: &MountOptions) -> bool {
         engine.acl && self.ownership == Ownership::default()
+    }
+
+    /// The source of a mount of type `fuseblk` with these options, which supports one writable device only.
+    ///
+    /// # Errors
+    /// The image can no longer be examined.
+    pub fn backing_of(
+        &self,
+        image: &Path,
+        device: &dyn BlockDevice,
+        superblock: &Superblock,
+    ) -> Result<Backing, DeviceError> {
+        let at = Location::of(image);
+        let is_on_device = |path| probe(path).is_ok_and(|storage| storage.kind == StorageKind::BlockDevice);
+        let why_not = [
+            (self.fuse_only, "blk=off"),
+            (!rustix::process::geteuid().is_root(), "only root mounts block devices"),
+            (self.read_only, "a read-only mount has nothing to sync"),
+            (superblock.devices.len() > 1, "the volume is on several devices"),
+            (superblock.features.contains(Features::BLKZONED), "the volume is zoned"),
+            (at.is_part() && is_on_device(at.file()), "the volume is in a part of the device"),
+        ];
+        if let Some((_, why)) = why_not.into_iter().find(|(applies, _)| *applies) {
+            return Ok(Backing::Nothing(why.into()));
+        }
+        let storage = probe(image)?;
+        Ok(match (storage.kind, device.claim()) {
+            (StorageKind::Regular, _) => Backing::Image(at.by_offset()?.path()),
+            (StorageKind::BlockDevice, Some(claim)) if storage.bytes.is_multiple_of(BLOCK_SIZE as u64) => {
+                Backing::Device(claim.path().to_owned())
+            }
+            // Its page cache has smaller blocks, and mounting would drop it.
+            _ => Backing::Nothing("the size of the device is no multiple of 4 KiB".into()),
+        })
     }
 }
 
