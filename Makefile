@@ -34,6 +34,7 @@ test: setup
 	cargo clippy -p segno-cli --no-default-features --all-targets -- -D warnings
 	cargo clippy -p segno --no-default-features -- -D warnings
 	cargo clippy -p segno --no-default-features --features compress -- -D warnings
+	cargo clippy -p segno --no-default-features --features mount -- -D warnings
 	cargo clippy -p segno --no-default-features --features repair -- -D warnings
 	cargo test -p segno-engine --features loom --lib models
 	cargo test -p segno-sim --features shuttle --lib schedule

@@ -63,7 +63,9 @@ impl Unmounter {
     pub fn unmount(&self) -> io::Result<()> {
         let (answer, answered) = mpsc::channel();
         // Both fail only when the mount has ended anyway.
-        let _ended = self.0.send(End::Unmount(answer));
+        if self.0.send(End::Unmount(answer)).is_err() {
+            return Ok(());
+        }
         answered.recv().unwrap_or(Ok(()))
     }
 }
@@ -84,7 +86,13 @@ impl Serving {
             .show(opts.ownership)
             .with_options(opts.in_force.clone())
             .with_callers(broker.callers());
-        let (session, mount_type) = start(server, &broker, opts, queues)?;
+        let (session, mount_type) = match start(server, &broker, opts, queues) {
+            Ok(done) => done,
+            Err(e) => {
+                broker.end();
+                return Err(e);
+            }
+        };
         let started =
             Started { transport: session.transport.clone(), mount_type, page_cache: session.page_cache };
         let unmounter = Unmounter(ended.clone());

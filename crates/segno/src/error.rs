@@ -84,14 +84,17 @@ pub(crate) mod errno {
     pub(crate) const NOENT: i32 = 2;
     pub(crate) const IO: i32 = 5;
     pub(crate) const BADF: i32 = 9;
+    pub(crate) const ACCES: i32 = 13;
     pub(crate) const BUSY: i32 = 16;
     pub(crate) const EXIST: i32 = 17;
+    pub(crate) const NOTDIR: i32 = 20;
     pub(crate) const ISDIR: i32 = 21;
     pub(crate) const INVAL: i32 = 22;
     pub(crate) const NOSPC: i32 = 28;
     pub(crate) const ROFS: i32 = 30;
     pub(crate) const LOOP: i32 = 40;
     pub(crate) const OPNOTSUPP: i32 = 95;
+    pub(crate) const NOTCONN: i32 = 107;
     pub(crate) const UCLEAN: i32 = 117;
 }
 
@@ -169,7 +172,15 @@ impl Error {
 }
 
 fn errno_of(e: &io::Error) -> i32 {
-    e.raw_os_error().unwrap_or(errno::IO)
+    e.raw_os_error().unwrap_or(match e.kind() {
+        io::ErrorKind::NotFound => errno::NOENT,
+        io::ErrorKind::PermissionDenied => errno::ACCES,
+        io::ErrorKind::NotADirectory => errno::NOTDIR,
+        io::ErrorKind::InvalidInput => errno::INVAL,
+        io::ErrorKind::Unsupported => errno::OPNOTSUPP,
+        io::ErrorKind::NotConnected => errno::NOTCONN,
+        _ => errno::IO,
+    })
 }
 
 #[cfg(feature = "repair")]

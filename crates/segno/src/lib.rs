@@ -1,4 +1,4 @@
-//! F2FS volumes as a library: format, open, read, write and check them, without a mount and without privileges.
+//! F2FS volumes as a library: format, open, read, write and check them, without a mount and without privileges; or mount them.
 //!
 //! ```
 //! use segno::{Device, FormatOptions, Volume};
@@ -34,6 +34,7 @@
 //! | work with paths | [`Dir`], [`ReadDir`], [`Walk`] |
 //! | read and write | [`File`], [`OpenOptions`] |
 //! | read and change attributes | [`Metadata`], [`SetMetadata`] |
+//! | mount a volume | [`fuse`] |
 //! | find volumes in a disk image | [`find`](mod@find) |
 //! | check a volume | [`check()`], [`CheckReport`] |
 //! | check one after a crash, and repair it | [`Checker`], [`RepairPlan`] |
@@ -55,6 +56,8 @@ mod error;
 mod file;
 pub mod find;
 mod format;
+#[cfg(feature = "mount")]
+pub mod fuse;
 mod image;
 pub mod inspect;
 mod metadata;

@@ -5,15 +5,14 @@ use crate::mount_options::MountOptions;
 use parking_lot::Mutex;
 use segno_engine::{Background, Volume};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Unmounts when the last handle is dropped.
 pub(crate) struct Mount {
     pub(crate) engine: Arc<Volume>,
     /// Held by a write to the end of a file, so that those of several handles do not overlap.
     pub(crate) append: Mutex<()>,
+    /// Taken when the volume is unmounted.
     background: Mutex<Option<Background>>,
-    closed: AtomicBool,
     /// Given back after the volume is unmounted: its device, and that of an external journal.
     _claims: (Claim, Option<Claim>),
 }
@@ -29,17 +28,15 @@ impl Mount {
             engine,
             append: Mutex::new(()),
             background: Mutex::new(Some(background)),
-            closed: AtomicBool::new(false),
             _claims: (claim, journal),
         }))
     }
 
-    /// Writes everything and marks the volume as unmounted; only the first call does so.
+    /// Writes everything and marks the volume as unmounted; only the first call does so, and others wait for it.
     pub(crate) fn unmount(&self) -> Result<(), segno_engine::Error> {
-        if self.closed.swap(true, Ordering::AcqRel) {
-            return Ok(());
-        }
-        drop(self.background.lock().take());
+        let mut background = self.background.lock();
+        let Some(running) = background.take() else { return Ok(()) };
+        drop(running);
         if self.engine.is_stopped() {
             return Err(segno_engine::Error::Stopped);
         }

@@ -127,13 +127,29 @@ impl MountOptions {
         self
     }
 
+    /// Reads words; `other` applies those that are not the engine's.
+    pub(crate) fn parse(
+        words: &str,
+        other: impl FnMut(&str, Option<&str>) -> Option<Result<(), String>>,
+    ) -> Result<Self, Error> {
+        let parsed = Parsed::parse_with(words, other).map_err(|why| refuse(errno::INVAL, why));
+        let (engine, journal) = parsed.doing("read the mount options")?;
+        Ok(Self { engine, journal: journal.map(External::Path) })
+    }
+
+    /// Those of the engine for a volume on this device, but for the journal.
+    pub(crate) fn on(&self, device: &Device) -> segno_engine::MountOptions {
+        let mut options = self.engine.clone();
+        options.read_only |= device.storage().read_only();
+        options
+    }
+
     /// Those of the engine, and the journal's device in use.
     pub(crate) fn engine(
         &self,
         device: &Device,
     ) -> Result<(segno_engine::MountOptions, Option<Claim>), Cause> {
-        let mut options = self.engine.clone();
-        options.read_only |= device.storage().read_only();
+        let mut options = self.on(device);
         let journal = match &self.journal {
             None => return Ok((options, None)),
             Some(External::Device(journal)) => journal.clone(),
@@ -154,8 +170,6 @@ impl FromStr for MountOptions {
     type Err = Error;
 
     fn from_str(words: &str) -> Result<Self, Error> {
-        let parsed = Parsed::parse(words).map_err(|why| refuse(errno::INVAL, why));
-        let (engine, journal) = parsed.doing("read the mount options")?;
-        Ok(Self { engine, journal: journal.map(External::Path) })
+        Self::parse(words, |_, _| None)
     }
 }

@@ -84,6 +84,12 @@ impl FuseOptions {
         Self { extra, allow_other: root, ..Self::default() }
     }
 
+    /// The defaults for the user of this process.
+    #[must_use]
+    pub fn of_caller() -> Self {
+        Self::of_user(rustix::process::geteuid().is_root())
+    }
+
     /// Applies a word, split at its `=`. `None` if it names no option of the server and no flag.
     pub fn apply(&mut self, name: &str, value: Option<&str>) -> Option<Result<(), String>> {
         let own = OPTIONS.iter().find_map(|row| row.apply(self, name, value));
