@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::{Child, ChildStdout, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
@@ -58,7 +58,8 @@ pub struct Kill {
 #[derive(Debug)]
 pub struct Boot {
     pub machine: Machine,
-    pub script: String,
+    /// Without one, the first disk is the root of a guest in user mode, and its init runs.
+    pub script: Option<String>,
     /// Raw images; [`Machine::disk_name`] has their names in the guest.
     pub disks: Vec<PathBuf>,
     /// Socket of a vhost-user server whose file system a guest of QEMU mounts as "segno".
@@ -76,7 +77,7 @@ pub struct Boot {
 /// How a guest ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Outcome {
-    /// The script ran to its end and gave this status.
+    /// The script ran to its end and gave this status; 0 if the guest's own init turned it off.
     Exited(u8),
     /// Cut off, as asked for.
     Killed,
@@ -99,10 +100,10 @@ pub struct Run {
 
 impl Boot {
     /// In QEMU, once, on the host's root, without a power cut.
-    pub fn new(script: String, disks: Vec<PathBuf>, timeout: Duration) -> Self {
+    pub fn new(script: impl Into<Option<String>>, disks: Vec<PathBuf>, timeout: Duration) -> Self {
         Self {
             machine: Machine::Qemu,
-            script,
+            script: script.into(),
             disks,
             virtiofs: None,
             reboots: false,
@@ -130,7 +131,9 @@ impl Boot {
             bail!("{} disks given, and one guest takes {}", self.disks.len(), self.machine.disks_max());
         }
         let room = Room::new()?;
-        fs::write(room.file("script"), &self.script)?;
+        if let Some(script) = &self.script {
+            fs::write(room.file("script"), script)?;
+        }
         fs::write(room.file("status"), STATUS_DIED.to_string())?;
         let (mut command, machine) = match self.machine {
             Machine::Qemu => qemu::command(self, &room)?,
@@ -146,7 +149,8 @@ impl Boot {
         let outcome = match end {
             End::Killed => Outcome::Killed,
             End::TimedOut => Outcome::TimedOut,
-            End::Closed => room.status(),
+            End::Closed(machine) if self.script.is_none() && machine.success() => Outcome::Exited(0),
+            End::Closed(_) => room.status(),
         };
         let console = fs::read(room.file("console")).unwrap_or_default();
         Ok(Run {
@@ -182,8 +186,8 @@ impl Boot {
                     output.push(line);
                 }
                 Err(RecvTimeoutError::Disconnected) => {
-                    guest.child.wait().context("waiting for the guest")?;
-                    return Ok((output, End::Closed));
+                    let status = guest.child.wait().context("waiting for the guest")?;
+                    return Ok((output, End::Closed(status)));
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     guest.end()?;
@@ -204,7 +208,7 @@ impl Kill {
 }
 
 enum End {
-    Closed,
+    Closed(ExitStatus),
     Killed,
     TimedOut,
 }

@@ -23,9 +23,9 @@ const STATUS_TIMED_OUT: u8 = 124;
 /// Boot Linux in a virtual machine and run a script on images
 #[derive(Args)]
 pub struct KernelTwin {
-    /// Shell script to run in the guest, as root, in the shared root
+    /// Shell script to run in the guest, as root, in the shared root [default: the init of the first disk, in user mode]
     #[arg(long)]
-    script: PathBuf,
+    script: Option<PathBuf>,
     #[arg(long, value_enum, default_value = "qemu")]
     machine: Machine,
     /// Raw image, in order /dev/vda, /dev/vdb, ..., in user mode /dev/ubda, /dev/ubdb, ... (repeat)
@@ -48,8 +48,10 @@ pub struct KernelTwin {
 impl KernelTwin {
     /// Passes the script's exit status through.
     pub fn run(self) -> Result<ExitCode> {
-        let script = fs::read_to_string(&self.script)
-            .with_context(|| format!("reading the script {}", self.script.display()))?;
+        let read = |path: &PathBuf| {
+            fs::read_to_string(path).with_context(|| format!("reading the script {}", path.display()))
+        };
+        let script = self.script.as_ref().map(read).transpose()?;
         let after = Duration::try_from_secs_f64(self.kill_after.unwrap_or(0.0)).context("--kill-after")?;
         let kill_asked = self.kill_on.is_some() || self.kill_after.is_some();
         let boot = Boot {

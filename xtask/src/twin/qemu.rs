@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use super::boot::{Boot, Room, comma_free};
 use super::initrd;
@@ -22,6 +22,7 @@ const APPEND: &str = "console=ttyS0 quiet panic=-1 nosoftlockup rcupdate.rcu_cpu
 
 /// The command of a boot, and what it runs on.
 pub fn command(boot: &Boot, room: &Room) -> Result<(Command, &'static str)> {
+    ensure!(boot.script.is_some(), "a guest of QEMU runs a script; --machine user-mode boots a disk");
     let kernel = Kernel::obtain()?;
     initrd::write(&kernel, &room.file("initrd"))?;
     let machine = accelerator();

@@ -1,4 +1,4 @@
-//! Guests of user-mode Linux: a kernel that is a program, with the host's root as its own.
+//! Guests of user-mode Linux: a kernel that is a program, with the host's root as its own, or that of a disk.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -22,14 +22,21 @@ const INIT: &str = include_str!("user_mode_init.sh");
 pub fn command(boot: &Boot, room: &Room) -> Result<(Command, &'static str)> {
     ensure!(boot.virtiofs.is_none(), "user-mode Linux has no virtiofs");
     ensure!(boot.share == Path::new("/"), "the root of user-mode Linux is the host's");
-    let init = room.file("init");
-    fs::write(&init, INIT.replace("@ROOM@", &comma_free(&room.dir)?))?;
-    fs::set_permissions(&init, Permissions::from_mode(0o755))?;
     let mut command = Command::new(kernel()?);
-    command
-        .args(["mem=1024M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw", "quiet"])
-        .args(["panic=-1", "null_blk.nr_devices=0", "con=null", "con0=null,fd:2", "ssl0=null,fd:1"])
-        .arg(format!("init={}", comma_free(&init)?));
+    command.args(["mem=1024M", "rw", "quiet", "panic=-1", "null_blk.nr_devices=0"]).args([
+        "con=null",
+        "con0=null,fd:2",
+        "ssl0=null,fd:1",
+    ]);
+    if boot.script.is_some() {
+        let init = room.file("init");
+        fs::write(&init, INIT.replace("@ROOM@", &comma_free(&room.dir)?))?;
+        fs::set_permissions(&init, Permissions::from_mode(0o755))?;
+        command.args(["root=/dev/root", "rootfstype=hostfs", "rootflags=/"]);
+        command.arg(format!("init={}", comma_free(&init)?));
+    } else {
+        command.arg(format!("root={}", boot.machine.disk_name(0)));
+    }
     for (letter, disk) in ('a'..).zip(&boot.disks) {
         let path = disk.canonicalize().with_context(|| format!("disk {}", disk.display()))?;
         command.arg(format!("ubd{letter}={}", comma_free(&path)?));
