@@ -3,7 +3,7 @@ use crate::completion::Completing;
 use crate::confine::{ConfineOption, Confinement};
 use crate::exit::usage;
 use crate::mount::options::{Settings, words};
-use crate::mount::volume::{Devices, absolute};
+use crate::mount::volume::{Devices, absolute, log_recovery};
 use crate::storage::DeviceOption;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::builder::StringValueParser;
@@ -52,6 +52,7 @@ pub fn run(args: &Args) -> Result<()> {
     let confinement = Confinement::new(&args.confine).caches(settings.store.cache.as_deref());
     let devices = confinement.opened(&image, open)?;
     let served = devices.mount()?;
+    log_recovery(&served.volume, &image);
     let guest = GuestServer::new(
         served.volume.clone(),
         GuestOptions {

@@ -1,6 +1,6 @@
 //! The server of a mount: checks the request, serves the mount.
 use super::options::Settings;
-use super::volume::{Devices, absolute};
+use super::volume::{Devices, absolute, log_recovery};
 use crate::confine::{self, ConfineOption, Confinement, Rings};
 use crate::{show, store};
 use anyhow::{Context, Result, anyhow, ensure};
@@ -195,11 +195,13 @@ fn serve(
         move || closing.run()
     };
     let at = |failed| move || format!("{failed} {}", plan.dir.display());
+    let recovered = served.volume.clone();
     let started = start_serving(served.volume.clone(), broker, fuse, queues, close)
         .map_err(advise)
         .with_context(at("cannot mount at"));
     let result = started.and_then(|serving| {
         ready(&serving.started, note);
+        log_recovery(&recovered, &plan.image);
         serving.wait().map_err(advise).with_context(at("the mount ended early:"))
     });
     served.end(result)

@@ -78,9 +78,6 @@ impl Devices {
             eprintln!("segno: note: {note}");
         }
         let closing = Arc::new(Closing::new(volume.clone())?);
-        if volume.has_recovered() {
-            out::event(format_args!("what a crash left on {} was replayed", image.display()));
-        }
         Ok(Served { image, device, volume, closing, stopped })
     }
 }
@@ -88,6 +85,13 @@ impl Devices {
 /// Those of all devices of a volume.
 fn paths(image: &Path, settings: &Settings) -> Vec<PathBuf> {
     std::iter::once(image).chain(settings.devices.iter().map(PathBuf::as_path)).map(Path::to_owned).collect()
+}
+
+/// Notes in the log that the mount has replayed a journal or fsyncs. A server in the background has a log once it is announced.
+pub fn log_recovery(volume: &Volume, image: &Path) {
+    if volume.has_recovered() {
+        out::event(format_args!("what a crash left on {} was replayed", image.display()));
+    }
 }
 
 impl Served {

@@ -151,7 +151,10 @@ fn three_deaths_within_a_minute_end_it() {
         &kept.scratch.image(),
         kept.dir.to_str().unwrap(),
     ]);
+    fs::write(kept.dir.join("synced"), "content").unwrap();
+    File::open(kept.dir.join("synced")).unwrap().sync_all().unwrap();
     let keeper = process(parent_of(kill_and_wait(&kept.dir)));
+    wait_for_line(&log, &format!("what a crash left on {} was replayed", kept.scratch.image()));
     kill_and_wait(&kept.dir);
     let last = server_of(&kept.dir).unwrap();
     kill_process(Pid::from_raw(last).unwrap(), Signal::KILL).unwrap();
