@@ -132,7 +132,7 @@ fn print_json(error: &str, code: u8) {
 }
 
 /// The error and its causes on one line, each once: many errors include the text of their cause.
-fn describe(e: &anyhow::Error) -> String {
+pub fn describe(e: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in e.chain().map(|c| c.to_string().trim().to_owned()) {
         if text.is_empty() {

@@ -140,7 +140,7 @@ const PATH_OF_LAB: Rows = &[("PATH", "where segno-lab is searched if it is not i
 const ARENAS: (&str, &str) =
     ("MALLOC_ARENA_MAX", "number of heaps of the C library; the server chooses one if it is not set");
 const SYSTEMD: (&str, &str) =
-    ("NOTIFY_SOCKET", "with -f: socket of systemd, which is told when the mount responds");
+    ("NOTIFY_SOCKET", "with -f: socket of systemd, which is told when the mount responds, or why it failed");
 const JOURNAL: (&str, &str) = (
     "JOURNAL_STREAM",
     "set by systemd: standard error is its journal, so that mount and recovery are noted there",

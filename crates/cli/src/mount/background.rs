@@ -37,7 +37,7 @@ pub struct Systemd(UnixDatagram);
 
 impl Systemd {
     /// Connects to it, if it waits.
-    fn open() -> Option<Self> {
+    pub fn open() -> Option<Self> {
         let path = std::env::var_os("NOTIFY_SOCKET")?;
         let address = match path.as_bytes() {
             [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
@@ -51,6 +51,12 @@ impl Systemd {
     fn ready(&self) {
         // systemd reports that nothing came.
         let _unsent = self.0.send(b"READY=1");
+    }
+
+    /// Says why the service ends: `systemctl status` shows it until the next start, and of the log only the lines of the last attempt.
+    pub fn failed(&self, why: &str) {
+        // The log has it too.
+        let _unsent = self.0.send(format!("STATUS={why}").as_bytes());
     }
 }
 

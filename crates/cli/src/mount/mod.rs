@@ -8,5 +8,5 @@ pub mod server_process;
 pub mod table;
 pub mod volume;
 
-pub use background::{Readiness, spawn};
+pub use background::{Readiness, Systemd, spawn};
 pub use server::{Plan, mount_device, run};

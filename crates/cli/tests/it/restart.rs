@@ -297,6 +297,31 @@ fn a_service_is_ready_when_the_mount_responds_and_ends_clean_by_a_signal() {
     }
 }
 
+/// Of a unit that was started too often, `systemctl status` shows the status, and no line of the attempts.
+#[test]
+fn a_service_that_cannot_mount_gives_systemd_the_reason() {
+    if !can_mount() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let (dir, image, socket) = (scratch.path("mnt"), scratch.path("garbage"), scratch.path("notify"));
+    create_dir(&dir).unwrap();
+    fs::write(&image, vec![7; 1 << 20]).unwrap();
+    let systemd = UnixDatagram::bind(&socket).unwrap();
+    let service = Command::new(env!("CARGO_BIN_EXE_segno"))
+        .args(["mount", "-f"])
+        .args([&image, &dir])
+        .env("NOTIFY_SOCKET", &socket)
+        .output()
+        .unwrap();
+    assert_eq!(service.status.code(), Some(1));
+    let mut message = [0; 256];
+    let n = systemd.recv(&mut message).unwrap();
+    let why = format!("{} holds data that is not recognised, not an F2FS volume", image.display());
+    assert_eq!(std::str::from_utf8(&message[..n]).unwrap(), format!("STATUS={why}"));
+    assert_eq!(String::from_utf8(service.stderr).unwrap(), format!("segno: {why}\n"));
+}
+
 #[test]
 fn what_cannot_be_kept_is_refused() {
     let scratch = Scratch::new();

@@ -5,15 +5,16 @@ use super::mounts;
 use crate::completion::Completing;
 use crate::confine::ConfineOption;
 use crate::document::Schema;
-use crate::exit::{Outcome, usage};
+use crate::exit::{Outcome, describe, usage};
 use crate::mount::keeper::Keeper;
 use crate::mount::options::{Settings, help, words};
-use crate::mount::{Plan, Readiness, run as serve, spawn};
+use crate::mount::{Plan, Readiness, Systemd, run as serve, spawn};
 use crate::out::{self, stdout};
 use crate::show;
 use crate::storage::DeviceOption;
 use anyhow::{Result, anyhow};
 use clap::builder::StringValueParser;
+use segno_format::text;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
@@ -58,7 +59,13 @@ pub fn run(args: &Args) -> Outcome {
     if args.image.is_none() {
         return mounts::run(&mounts::Args::default());
     }
-    start(args, Settings::of_caller(&args.options).map_err(usage)?)
+    // Opened before a server drops the right to.
+    let systemd = args.foreground.then(Systemd::open).flatten();
+    let done = Settings::of_caller(&args.options).map_err(usage).and_then(|settings| start(args, settings));
+    if let (Some(systemd), Err(why)) = (systemd, &done) {
+        systemd.failed(&text::line(describe(why).as_bytes()));
+    }
+    done
 }
 
 /// Mounts with these options.
