@@ -225,7 +225,6 @@ const NAMED_RECIPES: [Recipe; 10] = [
         format: |f| f.blocks = Some(COMMON),
         mount: |m| {
             m.journal = JournalMode::On;
-            m.guard = true;
         },
     },
     Recipe { name: "cached", blocks: COMMON, format: |_| {}, mount: |_| {} },
@@ -471,7 +470,13 @@ fn make(recipe: Recipe) -> Result<Setup, String> {
     };
     (recipe.format)(&mut format);
     // At once, so that cuts meet discards.
-    let mut options = MountOptions { background: false, discard: Discard::NOW, ..MountOptions::default() };
+    // All have room for a journal; those without one are as F2FS is.
+    let mut options = MountOptions {
+        background: false,
+        discard: Discard::NOW,
+        journal: JournalMode::Off,
+        ..MountOptions::default()
+    };
     (recipe.mount)(&mut options);
     let gap = match format.blocks {
         None => 0,
