@@ -157,7 +157,7 @@ pub unsafe extern "C" fn segno_check_replayed(
         })?;
         // SAFETY: as above.
         unsafe { tell_problems(&judged.report, finding, context) };
-        for why in [judged.replay_error(), judged.lost_checkpoint()].iter().flatten() {
+        for why in [judged.replay_error(), judged.lost_checkpoint(), judged.lost_changes()].iter().flatten() {
             // SAFETY: as above.
             unsafe { tell(finding, context, true, why) };
         }

@@ -45,7 +45,7 @@ pub use area::Area;
 pub use error::{Error, Result};
 pub use group::{Accepted, Group, Kind, Section};
 pub use journal::{Journal, Position, Usage};
-pub use open::{Opened, Replay, Stale};
+pub use open::{Lost, Opened, Replay, Stale};
 pub use payload::{Part, Payload};
 pub use record::{Record, data_crc};
 pub use superblock::{Canary, Checkpoint, CpIntent};

@@ -36,12 +36,16 @@ pub enum Stale {
     #[error("it was empty, and the volume has been used without it since")]
     Unused,
     /// The chain of groups does not begin at the checkpoint in force.
-    #[error("the volume was checkpointed without it (its checkpoint {journal}, the volume's {volume})")]
+    #[error(
+        "the volume was checkpointed without it (its checkpoint {journal}, the volume's {volume}); {lost}"
+    )]
     OtherCheckpoint {
         /// Version that the journal follows.
         journal: u64,
         /// Version in force.
         volume: u64,
+        /// What the volume lacks for good.
+        lost: Lost,
     },
     /// No checkpoint of the volume is as new as the one that the journal follows: that one is damaged, or the volume is an
     /// older copy.
@@ -65,8 +69,23 @@ pub enum Stale {
     )]
     Reclaimed,
     /// A block that only this journal's mounts leave alone has changed.
-    #[error("block {0} was written without it: the volume was mounted elsewhere since the crash")]
-    ForeignWrite(BlockAddr),
+    #[error("block {at} was written without it: the volume was mounted elsewhere since the crash; {lost}")]
+    ForeignWrite {
+        /// The block.
+        at: BlockAddr,
+        /// What the volume lacks for good.
+        lost: Lost,
+    },
+}
+
+/// Committed changes that only a journal without effect had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{records} committed changes of {inodes} inodes, which only it had, are lost")]
+pub struct Lost {
+    /// Records of changes.
+    pub records: u64,
+    /// Inodes that they change.
+    pub inodes: u64,
 }
 
 impl Stale {
@@ -74,6 +93,17 @@ impl Stale {
     #[must_use]
     pub fn was_in_use(&self) -> bool {
         !matches!(self, Self::OtherVolume | Self::Truncated | Self::Unused)
+    }
+
+    /// What another implementation made the volume lose, if it is anything.
+    #[must_use]
+    pub fn lost(&self) -> Option<Lost> {
+        match self {
+            Self::OtherCheckpoint { lost, .. } | Self::ForeignWrite { lost, .. } => {
+                Some(*lost).filter(|lost| lost.records > 0)
+            }
+            _ => None,
+        }
     }
 
     /// Whether the journal proves that the volume lacks a checkpoint it had. A new checkpoint would remove the evidence, and
@@ -135,7 +165,7 @@ impl Journal {
             return Ok(Opened::Stale(Stale::Reclaimed));
         }
         if let Some(addr) = foreign_write(&anchor.cp.canaries, data)? {
-            return Ok(Opened::Stale(Stale::ForeignWrite(addr)));
+            return Ok(Opened::Stale(Stale::ForeignWrite { at: addr, lost: held(&ring, &scan, &anchor) }));
         }
         drop_unfinished(&mut scan);
         check_data(&ring, &mut scan, &anchor, data)?;
@@ -216,14 +246,17 @@ impl Replay {
 fn without_anchor(ring: &Ring, superblock: &JournalSuperblock, scan: &Scan, volume: u64) -> Stale {
     let journal = superblock.anchor.cp.version;
     if newer_pack(Some(volume), Some(journal)) == Some(1) {
-        let (records, inodes) = held(ring, scan, &superblock.anchor);
+        let Lost { records, inodes } = held(ring, scan, &superblock.anchor);
         return Stale::AheadOfVolume { journal, volume, records, inodes };
     }
-    if superblock.clean { Stale::Unused } else { Stale::OtherCheckpoint { journal, volume } }
+    if superblock.clean {
+        return Stale::Unused;
+    }
+    Stale::OtherCheckpoint { journal, volume, lost: held(ring, scan, &superblock.anchor) }
 }
 
 /// Records after an anchor, and the inodes that they change, as far as the groups can be decoded.
-fn held(ring: &Ring, scan: &Scan, anchor: &Anchor) -> (u64, u64) {
+fn held(ring: &Ring, scan: &Scan, anchor: &Anchor) -> Lost {
     let (mut window, mut inodes, mut records) = (Window::default(), BTreeSet::new(), 0);
     let decoded = accepted(scan, anchor).into_iter().map_while(|group| {
         payload(ring, &mut window, &group, anchor.cp.boundary).and_then(|p| p.group()).ok()
@@ -232,7 +265,7 @@ fn held(ring: &Ring, scan: &Scan, anchor: &Anchor) -> (u64, u64) {
         inodes.insert(section.ino);
         records += section.records.len() as u64;
     }
-    (records, inodes.len() as u64)
+    Lost { records, inodes: inodes.len() as u64 }
 }
 
 /// Follows the chain from the tail to its end.

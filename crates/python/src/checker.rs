@@ -47,8 +47,8 @@ pub(crate) fn check(
 }
 
 /// The report; whether only the tables were read; whether it is on the volume with what a crash left replayed; whether there is
-/// anything to repair; why that cannot be replayed; why the newest checkpoint is known to be lost.
-type Judged = (Report, bool, bool, bool, Option<String>, Option<String>);
+/// anything to repair; why that cannot be replayed; why the newest checkpoint, and why committed changes are known to be lost.
+type Judged = (Report, bool, bool, bool, Option<String>, (Option<String>, Option<String>));
 
 /// Checks a volume with what a crash left replayed in memory.
 #[pyfunction(name = "_check_replayed")]
@@ -65,8 +65,8 @@ pub(crate) fn check_replayed(
     let storage = Storage::new(path, devices, journal)?;
     let judged = run(py, || checker(&storage, false)?.quick(quick).check(&options, |_| ()))?;
     let repairable = judged.is_repairable() && judged.keeps_journal().is_none();
-    let (replay_error, lost) = (judged.replay_error(), judged.lost_checkpoint());
-    Ok((report(&judged.report), judged.quick, judged.replayed, repairable, replay_error, lost))
+    let lost = (judged.lost_checkpoint(), judged.lost_changes());
+    Ok((report(&judged.report), judged.quick, judged.replayed, repairable, judged.replay_error(), lost))
 }
 
 /// Whether something is lost; the inode and its path, where there are any; a description.

@@ -30,13 +30,15 @@ pub struct Judged {
     /// State beyond the checkpoint, or why it cannot be read. With a journal that is ahead of the volume nothing is written: the next checkpoint
     /// would remove the evidence, and reuse blocks that the lost one refers to.
     left: Result<Left, Cause>,
+    /// Why the journal had changes that the volume lacks for good.
+    lost: Option<Stale>,
 }
 
 impl Judged {
     /// Whether no error was found, also in what a crash left.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        self.report.is_clean() && self.not_replayed.is_none() && self.ahead().is_none()
+        self.report.is_clean() && self.not_replayed.is_none() && self.ahead().is_none() && self.lost.is_none()
     }
 
     /// Why what a crash left cannot be replayed.
@@ -49,6 +51,13 @@ impl Judged {
     #[must_use]
     pub fn lost_checkpoint(&self) -> Option<String> {
         self.ahead().map(ToString::to_string)
+    }
+
+    /// Why committed changes are lost that only the journal had: another implementation has written to the volume since. The next mount begins
+    /// a new journal.
+    #[must_use]
+    pub fn lost_changes(&self) -> Option<String> {
+        self.lost.as_ref().map(ToString::to_string)
     }
 
     /// Why the volume is not repaired: its next checkpoint would give up a journal.
@@ -211,11 +220,13 @@ impl Checker {
     fn judge(&self, options: &CheckOptions, progress: &mut dyn FnMut(Progress)) -> Result<Judged, Cause> {
         let device = self.device.storage();
         let left = |report: &Report| crashed::left(device, report, self.area());
-        let done = |report, quick, left| Judged { report, quick, replayed: false, not_replayed: None, left };
+        let lost = crashed::lost(device, self.area());
+        let done =
+            |report, quick, left| Judged { report, quick, replayed: false, not_replayed: None, left, lost };
         if self.quick && !options.data {
             let quick = check_quick(&**device, options)?;
             let calm = quick.problems.is_empty() && quick.complete && quick.summary.clean_unmount;
-            if calm && left(&quick)? == Left::Nothing {
+            if calm && lost.is_none() && left(&quick)? == Left::Nothing {
                 return Ok(done(quick, true, Ok(Left::Nothing)));
             }
         }

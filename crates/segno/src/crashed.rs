@@ -99,9 +99,20 @@ fn of_area(area: Area, device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Result
         Ok(Opened::Usable(replay)) if replay.accepted().is_empty() => Ok(Some(Left::Nothing)),
         Ok(Opened::Usable(_)) => Ok(Some(Left::Journal)),
         Ok(Opened::Stale(why)) if why.is_damage() => Ok(Some(Left::Ahead(why))),
-        Ok(Opened::Stale(Stale::ForeignWrite(_))) => Ok(Some(Left::Nothing)),
+        Ok(Opened::Stale(Stale::ForeignWrite { .. })) => Ok(Some(Left::Nothing)),
         Ok(_) | Err(segno_journal::Error::Absent { .. } | segno_journal::Error::TooSmall { .. }) => Ok(None),
         Err(e) => Err(Cause::Journal(JournalError(e))),
+    }
+}
+
+/// Why committed changes that only the journal had are lost, if any are.
+pub(crate) fn lost(device: &Arc<dyn BlockDevice>, journal: Option<Area>) -> Option<Stale> {
+    let sb = inspect::superblock(&**device).ok()?;
+    let area = journal.or_else(|| Area::tail(device.clone(), sb.geo.block_count))?;
+    let checkpoint = inspect::checkpoint(&**device, &sb).ok()?.journaled(&sb);
+    match Journal::open(area, &checkpoint, &**device) {
+        Ok(Opened::Stale(why)) if why.lost().is_some() => Some(why),
+        _ => None,
     }
 }
 

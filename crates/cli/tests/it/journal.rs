@@ -97,6 +97,37 @@ fn mkfs_makes_one_that_is_clean() {
     assert_eq!(j.info()["state"], "usable", "a refused format changes nothing");
 }
 
+/// An implementation that does not heed the mark, here one that has the volume without its journal, writes a checkpoint.
+#[test]
+fn a_check_and_the_next_mount_say_how_much_another_implementation_lost() {
+    let v = Journaled::new();
+    v.crash_with(MountOptions { guard: false, ..MountOptions::default() }, &["one", "two"]);
+    let held = v.info()["to_replay"].clone();
+    let mut all = std::fs::read(v.image()).unwrap();
+    let short = v.dir.path().join("short");
+    std::fs::write(&short, &all[..64 << 20]).unwrap();
+    output(&["put", short.to_str().unwrap(), "Cargo.toml"]);
+    all[..64 << 20].copy_from_slice(&std::fs::read(&short).unwrap());
+    std::fs::write(v.image(), &all).unwrap();
+    let lost = format!(
+        "{} committed changes of {} inodes, which only it had, are lost",
+        held["records"], held["inodes"]
+    );
+    for words in [&["check"][..], &["check", "-a"], &["check", "-n"]] {
+        let out = super::segno(&[words, &[&v.image()]].concat());
+        let said = String::from_utf8(out.stdout).unwrap();
+        assert!(out.status.code() == Some(4) && said.contains(&lost), "{words:?}: {said}");
+        assert!(said.ends_with("1 error(s), 0 warning(s)\n"), "{words:?}: {said}");
+    }
+    let out = super::segno(&["check", "--json", &v.image()]);
+    let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert!(report["replay"]["journal_lost"].as_str().is_some_and(|why| why.contains(&lost)), "{report}");
+    let out = super::segno(&["put", &v.image(), "build.rs", "src"]);
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(said.contains(&lost), "{said}");
+    assert!(output(&["check", &v.image()]).ends_with("clean\n"));
+}
+
 /// Sizes of volumes, and of the journal that each gets by itself.
 const BY_ITSELF: [(u64, Option<u64>); 8] = [
     (128, None),

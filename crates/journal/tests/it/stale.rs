@@ -2,8 +2,11 @@
 use crate::rig::*;
 use segno_device::{BlockDevice, MemDevice};
 use segno_format::{Block, BlockAddr};
-use segno_journal::{Area, Checkpoint, CpIntent, Journal, Opened, Stale};
+use segno_journal::{Area, Checkpoint, CpIntent, Journal, Lost, Opened, Stale};
 use std::sync::Arc;
+
+/// What [`filled`] puts into a journal.
+const THREE: Lost = Lost { records: 3, inodes: 1 };
 
 fn filled(dev: &Arc<MemDevice>) -> Journal {
     let journal = create(dev);
@@ -29,7 +32,7 @@ fn nobody_else_was_there() {
 fn another_system_wrote_a_checkpoint() {
     let dev = device(64);
     filled(&dev);
-    assert_eq!(stale(open(&dev, 2)), Stale::OtherCheckpoint { journal: 1, volume: 2 });
+    assert_eq!(stale(open(&dev, 2)), Stale::OtherCheckpoint { journal: 1, volume: 2, lost: THREE });
 }
 
 /// We had announced the same version when we were cut off.
@@ -42,7 +45,7 @@ fn another_system_wrote_the_checkpoint_that_was_announced() {
     assert!(replay(open(&dev, 2)).accepted().is_empty(), "ours");
     assert_eq!(epochs(&replay(open(&dev, 1))), [1, 2, 3], "never written");
     let theirs = Checkpoint { crc: 1, ..checkpoint(2) };
-    assert_eq!(stale(open_as(&dev, &theirs)), Stale::OtherCheckpoint { journal: 1, volume: 2 });
+    assert_eq!(stale(open_as(&dev, &theirs)), Stale::OtherCheckpoint { journal: 1, volume: 2, lost: THREE });
 }
 
 #[test]
@@ -50,7 +53,10 @@ fn a_repair_kept_the_version() {
     let dev = device(64);
     filled(&dev);
     let repaired = Checkpoint { crc: 1, ..checkpoint(1) };
-    assert_eq!(stale(open_as(&dev, &repaired)), Stale::OtherCheckpoint { journal: 1, volume: 1 });
+    assert_eq!(
+        stale(open_as(&dev, &repaired)),
+        Stale::OtherCheckpoint { journal: 1, volume: 1, lost: THREE }
+    );
 }
 
 #[test]
@@ -66,7 +72,10 @@ fn another_system_wrote_and_was_cut_off_before_its_checkpoint() {
     let mut block = Block::zeroed();
     block.0[100] = 1;
     data.write(13, &[&block]).unwrap();
-    assert_eq!(stale(open()), Stale::ForeignWrite(BlockAddr(13)));
+    assert_eq!(
+        stale(open()),
+        Stale::ForeignWrite { at: BlockAddr(13), lost: Lost { records: 1, inodes: 1 } }
+    );
 }
 
 #[test]

@@ -70,11 +70,14 @@ class ReplayedReport(Report):
     """Why what a crash left cannot be replayed."""
     lost_checkpoint: str | None
     """Why the newest checkpoint is known to be lost: a journal is ahead of the volume."""
+    lost_changes: str | None
+    """Why committed changes are lost that only the journal had: another implementation has written to the volume."""
 
     @property
     def clean(self) -> bool:
         """Whether no error was found, also in what a crash left."""
-        return super().clean and self.replay_error is None and self.lost_checkpoint is None
+        errors = (self.replay_error, self.lost_checkpoint, self.lost_changes)
+        return super().clean and all(error is None for error in errors)
 
 
 def check_replayed(
@@ -90,7 +93,7 @@ def check_replayed(
 
     ``quick`` reads only the tables of a volume that was unmounted cleanly, if nothing is wrong with them; ``data`` reads the
     content of compressed files, too. ``journal`` is the external journal."""
-    report, quick, replayed, repairable, replay_error, lost_checkpoint = _native._check_replayed(
+    report, quick, replayed, repairable, replay_error, lost = _native._check_replayed(
         path, devices, journal, max_problems, quick, data
     )
     problems, errors, warnings, complete, clean_unmount = report
@@ -104,7 +107,7 @@ def check_replayed(
         replayed,
         repairable,
         replay_error,
-        lost_checkpoint,
+        *lost,
     )
 
 

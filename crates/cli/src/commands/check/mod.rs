@@ -220,6 +220,7 @@ fn to_json(judged: &Judged, done: &Done) -> serde_json::Value {
         "written": done.replayed,
         "error": judged.replay_error(),
         "journal_ahead": judged.lost_checkpoint(),
+        "journal_lost": judged.lost_changes(),
     });
     value["repair"] = match &done.planned {
         None => serde_json::Value::Null,

@@ -51,13 +51,15 @@ pub fn print(out: &mut impl Write, judged: &Judged) -> Result<()> {
     } else if !judged.replayed && s.roll_forward.fsynced > 0 {
         writeln!(out, "{} fsynced nodes wait for the next mount to recover them", s.roll_forward.fsynced)?;
     }
+    if let Some(why) = judged.lost_changes() {
+        writeln!(out, "error: the journal has no effect: {why}. The next mount begins a new one")?;
+    }
     match (report.complete, report.errors) {
         (false, _) => writeln!(out, "the volume is too damaged to look further")?,
-        (true, 0) if judged.replay_error().is_none() && judged.lost_checkpoint().is_none() => {
-            writeln!(out, "clean")?
-        }
+        (true, 0) if judged.is_clean() => writeln!(out, "clean")?,
         (true, n) => {
-            let n = n.saturating_add(judged.lost_checkpoint().is_some().into());
+            let lost = [judged.lost_checkpoint(), judged.lost_changes()];
+            let n = n.saturating_add(lost.iter().flatten().count() as u64);
             writeln!(out, "{n} error(s), {} warning(s)", report.warnings)?;
         }
     }

@@ -66,7 +66,7 @@ fn is_guarding(state: Option<&Opened>) -> bool {
 fn has_changes(state: Option<&Opened>) -> bool {
     match state {
         None => false,
-        Some(Opened::Stale(why)) => why.is_damage() || matches!(why, Stale::ForeignWrite(_)),
+        Some(Opened::Stale(why)) => why.is_damage() || matches!(why, Stale::ForeignWrite { .. }),
         Some(Opened::Usable(_)) => true,
     }
 }

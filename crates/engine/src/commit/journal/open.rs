@@ -54,7 +54,7 @@ impl Commit {
                 if why == Stale::OtherVolume && matches!(self.base.opts.journal, JournalMode::External(_)) {
                     area.clone().vacant(&self.base.sb.raw.uuid)?;
                 }
-                if !matches!(why, Stale::ForeignWrite(_)) {
+                if !matches!(why, Stale::ForeignWrite { .. }) {
                     self.check_external(foreign)?;
                 }
                 if !why.was_in_use() {

@@ -140,7 +140,7 @@ fn a_write_of_another_implementation_makes_it_stale() {
     rig.crash_into(heard.by(rig.opts.clone()));
     let told = heard.all();
     assert!(
-        matches!(told[..], [Notice::JournalStale(Stale::ForeignWrite(a))] if u64::from(a.0) == at),
+        matches!(told[..], [Notice::JournalStale(Stale::ForeignWrite { at: a, .. })] if u64::from(a.0) == at),
         "{told:?}"
     );
     assert!(!rig.has("f"), "its blocks may be overwritten");
