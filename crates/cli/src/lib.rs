@@ -48,14 +48,18 @@ pub use segno_fuse::run_broker_if_called;
 use clap::FromArgMatches;
 use exit::WithCode;
 use program::Cli;
+use signal_hook::consts::SIGXFSZ;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// Runs the program with the arguments of this process.
 #[must_use]
 pub fn main() -> ExitCode {
     run_broker_if_called();
+    // A file that would exceed the limit of its size is an error with a message, and does not end the program.
+    let _without_message = signal_hook::flag::register(SIGXFSZ, Arc::default());
     let args = called_as_mkfs(std::env::args_os().collect());
     segno_device::close_inherited(&inherited::named(&args));
     if let Some(tool) = f2fs_tools::of(&args) {

@@ -74,6 +74,9 @@ impl Journal {
     /// The smallest area that holds one, in blocks.
     pub const LEAST_BLOCKS: u64 = SUPERBLOCKS + MIN_RING;
 
+    /// The largest journal that is made, 4 GiB. The space may be the rest of a sparse image, far larger than its host's.
+    pub const MOST_BLOCKS: u64 = 1 << 20;
+
     /// Makes an empty journal; one of the same volume that is there is given up. `unique` is a random number.
     pub fn create(space: Vacant, cp: &Checkpoint, unique: [u8; 16]) -> Result<Self> {
         let area = space.area();

@@ -4,14 +4,13 @@ use crate::about::About;
 use crate::area::Area;
 use crate::error::{Error, Result};
 use crate::header;
+use crate::journal::Journal;
 use crate::ring::SUPERBLOCKS;
 use crate::superblock;
 use segno_format::Block;
 
 /// Blocks that are read or written at once.
 const RUN: u64 = 256;
-/// Blocks of the largest journal that is made, 4 GiB. The space may be the rest of a sparse image, far larger than its host's.
-const MOST: u64 = 1 << 20;
 
 /// The content of an area, as a volume sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,8 +49,10 @@ impl Area {
     /// of a volume, a closed journal of another one is left from the volume that was there before, and is replaced.
     pub fn vacant(self, volume: &[u8; 16]) -> Result<Vacant> {
         match self.content(volume)? {
-            Content::Nothing | Content::Own(_) => Ok(Vacant(self.first(MOST))),
-            Content::Other(about) if about.clean && !self.is_whole() => Ok(Vacant(self.first(MOST))),
+            Content::Nothing | Content::Own(_) => Ok(Vacant(self.first(Journal::MOST_BLOCKS))),
+            Content::Other(about) if about.clean && !self.is_whole() => {
+                Ok(Vacant(self.first(Journal::MOST_BLOCKS)))
+            }
             Content::Other(about) => Err(Error::OtherVolume { volume: about.volume }),
             Content::Data { at } => Err(Error::Occupied { at }),
         }
@@ -59,7 +60,7 @@ impl Area {
 
     /// Overwrites what is in the space of a new journal with zeros, durably; its content is lost.
     pub fn clear(self) -> Result<Vacant> {
-        let space = self.first(MOST);
+        let space = self.first(Journal::MOST_BLOCKS);
         space.runs_of_data(|at, run| {
             space.zero(at, at + run.len() as u64)?;
             Ok(true)

@@ -20,7 +20,7 @@ const SHADES: [char; 5] = ['·', '░', '▒', '▓', '█'];
 
 /// Show the segments of a volume by type and fill
 ///
-/// Of a mount the last checkpoint is shown: `segno sync DIR` takes one. Pictures have a square for each segment or for several:
+/// Of a mount the last checkpoint is shown: `segno sync DIR` takes one; with a journal it is up to half a minute old. Pictures have a square for each segment or for several:
 /// the colour is the type, the lightness the share of valid blocks, an outline an open log, red damage. A second panel has the
 /// ages of segments, where the volume records them. On a terminal the type is the colour; otherwise use --json for it.
 #[derive(clap::Args)]

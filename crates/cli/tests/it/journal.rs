@@ -90,9 +90,15 @@ fn mkfs_makes_one_that_is_clean() {
     assert!(output(&["check", &j.image()]).ends_with("clean\n"));
     let (code, said) = refusal(&["mkfs", "-f", "--journal", "4K", &j.image()]);
     assert!(code == 1 && said.contains("too small: give it 40.0 KiB at least"), "{code} {said}");
-    for more in [["--sparse", "--size=64M"].as_slice(), &["100000"]] {
+    // Each is refused before the old volume is touched.
+    let side = j.side();
+    for more in [["--sparse", "--size=64M"].as_slice(), &["100000"], &["-c", &side], &["-m"], &["-O", "ro"]] {
         let (code, said) = refusal(&[&["mkfs", "-f", "--journal", "8M", &j.image()], more].concat());
         assert!(code == 2 && said.contains("--journal SIZE is not for"), "{code} {said}");
+    }
+    for (size, why) in [("0", "too small"), ("20000", "too small"), ("5G", "a journal has up to 4 GiB")] {
+        let (code, said) = refusal(&["mkfs", "-f", "--size", "64M", "--journal", size, &j.image()]);
+        assert!(code == 1 && said.contains(why), "{size}: {code} {said}");
     }
     assert_eq!(j.info()["state"], "usable", "a refused format changes nothing");
 }
@@ -126,6 +132,67 @@ fn a_check_and_the_next_mount_say_how_much_another_implementation_lost() {
     let said = String::from_utf8_lossy(&out.stderr).into_owned();
     assert!(said.contains(&lost), "{said}");
     assert!(output(&["check", &v.image()]).ends_with("clean\n"));
+}
+
+/// What is given up is the journal of this volume, and nothing else.
+#[test]
+fn discard_erases_no_journal_of_another_volume_and_no_other_data() {
+    let (v, other) = (Journaled::new(), super::Scratch::new());
+    v.crash_beside(&["one"]);
+    let (journal, side, image) = (std::fs::read(v.side()).unwrap(), v.side(), other.image());
+    for force in [&[][..], &["--force"]] {
+        let words = [&["journal", "discard", "--journal", &side][..], force, &[&image]].concat();
+        let (code, said) = refusal(&words);
+        assert!(code == 1 && said.contains("is of another volume"), "{code} {said}");
+    }
+    let (_, said) = refusal(&["journal", "replay", "--journal", &side, &other.image()]);
+    assert!(said.contains("another volume") && !said.contains("discard"), "{said}");
+    assert!(std::fs::read(&side).unwrap() == journal, "the journal of another volume was written");
+    assert_eq!(output(&["cat", "--journal", &side, &v.image(), "one"]), "one");
+    // A file that is no journal, named for a guarded volume.
+    let guarded = Journaled::new();
+    guarded.crash(JournalMode::Auto, &["two"]);
+    let foreign = guarded.dir.path().join("foreign");
+    std::fs::write(&foreign, vec![b'x'; 9 << 20]).unwrap();
+    let foreign = foreign.to_str().unwrap();
+    let (code, said) = refusal(&["journal", "discard", "--force", "--journal", foreign, &guarded.image()]);
+    assert!(code == 1 && said.contains("the journal behind the volume has changes"), "{code} {said}");
+    let (code, said) = refusal(&["journal", "discard", "--force", "--journal", foreign, &image]);
+    assert!(code == 1 && said.contains("other data"), "{code} {said}");
+    assert!(std::fs::read(foreign).unwrap().iter().all(|&b| b == b'x'));
+    // An empty one: the journal behind the volume still has changes.
+    std::fs::File::create(guarded.side()).unwrap().set_len(8 * MIB).unwrap();
+    let words = ["journal", "discard", "--force", "--journal", &guarded.side(), &guarded.image()];
+    let (code, said) = refusal(&words);
+    assert!(code == 1 && said.contains("the journal behind the volume has changes"), "{code} {said}");
+    assert_eq!(guarded.info()["guarded"], true);
+    let (code, said) = refusal(&["put", "--journal", &guarded.side(), &guarded.image(), "Cargo.toml"]);
+    assert!(code != 0 && said.contains("the journal behind the volume has changes"), "{code} {said}");
+    assert_eq!(output(&["cat", &guarded.image(), "two"]), "two");
+    // What is left behind the volume is too small for a journal.
+    std::fs::File::options().write(true).open(guarded.image()).unwrap().set_len(64 * MIB + 8192).unwrap();
+    let said = output(&["journal", "discard", "--force", &guarded.image()]);
+    assert!(said.contains("no longer marked for a journal"), "{said}");
+    output(&["put", &guarded.image(), "Cargo.toml"]);
+}
+
+/// A part of a block at the end of a file is not the volume's, and not the journal's.
+#[test]
+fn the_last_part_of_a_block_of_a_file_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let image = dir.path().join("image").to_str().unwrap().to_owned();
+    let tail = |image: &str| std::fs::read(image).unwrap().split_off(300 << 20);
+    std::fs::File::create(&image).unwrap().set_len(300 * MIB).unwrap();
+    let mut file = std::fs::File::options().append(true).open(&image).unwrap();
+    std::io::Write::write_all(&mut file, b"DATA").unwrap();
+    let said = output(&["mkfs", &image]);
+    assert!(
+        said.ends_with("no journal: what is in the last part of a block of the file is not the volume's\n"),
+        "{said}"
+    );
+    assert_eq!(tail(&image), b"DATA");
+    output(&["mkfs", "-f", "--journal", "16M", &image]);
+    assert_eq!(tail(&image), b"DATA");
 }
 
 /// Sizes of volumes, and of the journal that each gets by itself.

@@ -3,9 +3,10 @@ use super::found::Found;
 use super::{DiscardArgs, Target};
 use crate::document::Schema;
 use crate::{image, out};
-use anyhow::{Context, Error, Result, bail};
+use anyhow::{Context, Error, Result, bail, ensure};
 use segno_device::OpenOptions;
-use segno_journal::{Journal, Opened, Stale};
+use segno_format::superblock::uuid_text;
+use segno_journal::{Content, Journal, Opened, Stale};
 use serde_json::json;
 
 const SCHEMA: Schema = Schema("segno.journal-discard", 1);
@@ -17,6 +18,7 @@ pub fn run(args: &DiscardArgs) -> Result<()> {
         Err(e) if args.force && of.storage.journal.journal.is_none() => return give_up(args, e),
         Err(e) => return Err(e),
     };
+    let is_own = is_own(&found)?;
     let lost = match found.state() {
         Ok(state) if found.external && !args.force && !has_changes(state.as_ref()) => bail!(
             "the last mount had an external journal that is not {}: --journal FILE names it, --force gives it up",
@@ -46,11 +48,38 @@ pub fn run(args: &DiscardArgs) -> Result<()> {
             of.image.display()
         );
     }
-    Journal::discard(&found.area).context("cannot erase the journal")?;
+    if is_own {
+        Journal::discard(&found.area).context("cannot erase the journal")?;
+    }
     segno_engine::give_up_journal(found.device.clone())?;
     let what = if lost > 0 { format!(", and {lost} groups of changes with it") } else { String::new() };
-    let words = format!("the journal {} is erased{what}", found.describe());
-    Ok(out::report(*json, SCHEMA, &json!({ "discarded": true, "groups_lost": lost }), words)?)
+    let words =
+        if is_own { format!("the journal {} is erased{what}", found.describe()) } else { UNMARKED.into() };
+    Ok(out::report(*json, SCHEMA, &json!({ "discarded": is_own, "groups_lost": lost }), words)?)
+}
+
+const UNMARKED: &str =
+    "the volume is no longer marked for a journal; the changes that only its journal has are given up";
+
+/// Whether there is a journal of this volume to erase. A file that is named for it is nothing else, and what is in the journal behind the
+/// volume is not given up by naming another.
+fn is_own(found: &Found) -> Result<bool> {
+    let place = found.describe();
+    let behind = if found.file.is_some() && found.guarded { found.changes_behind()? } else { 0 };
+    ensure!(
+        behind == 0,
+        "the journal behind the volume has changes that it lacks: `segno journal replay`, without --journal, keeps them"
+    );
+    match found.content()? {
+        Content::Own(_) => {}
+        Content::Other(about) => bail!(
+            "the journal {place} is of another volume ({}): it is erased with that volume only",
+            uuid_text(&about.volume)
+        ),
+        Content::Data { .. } if found.file.is_some() => bail!("there is no journal {place}, but other data"),
+        Content::Nothing | Content::Data { .. } => return Ok(false),
+    }
+    Ok(true)
 }
 
 /// Whether the guard mark of the volume may belong to this journal.
@@ -78,7 +107,5 @@ fn give_up(args: &DiscardArgs, why: Error) -> Result<()> {
     if !segno_engine::give_up_journal(device)? {
         return Err(why);
     }
-    let words =
-        "the volume is no longer marked for a journal; the changes that only its journal has are given up";
-    Ok(out::report(args.target.json, SCHEMA, &json!({ "discarded": false, "unmarked": true }), words)?)
+    Ok(out::report(args.target.json, SCHEMA, &json!({ "discarded": false, "unmarked": true }), UNMARKED)?)
 }

@@ -62,6 +62,15 @@ impl Found {
         if_there(Journal::open(self.area.clone(), &self.checkpoint, &*self.device))
     }
 
+    /// Groups of changes that the journal behind the volume has and the volume lacks, whatever journal was named.
+    pub fn changes_behind(&self) -> Result<usize> {
+        let Ok(gap) = gap(&self.device) else { return Ok(0) };
+        Ok(match if_there(Journal::open(gap, &self.checkpoint, &*self.device))? {
+            Some(Opened::Usable(replay)) => replay.accepted().len(),
+            _ => 0,
+        })
+    }
+
     /// The place of the journal, for messages.
     pub fn describe(&self) -> String {
         match &self.file {

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use segno_engine::options::JournalMode;
 use segno_engine::{MountOptions, Volume};
 use segno_format::size;
-use segno_journal::Opened;
+use segno_journal::{Opened, Stale};
 use std::io::Write;
 use std::sync::atomic::Ordering;
 
@@ -20,6 +20,7 @@ pub fn run(args: &Target) -> Result<()> {
         Some(Opened::Stale(why)) if why.is_damage() => {
             return Err(segno_engine::Error::JournalAhead(why).into());
         }
+        Some(Opened::Stale(why @ Stale::OtherVolume)) => bail!("the journal has no effect: {why}"),
         Some(Opened::Stale(why)) => {
             bail!("the journal has no effect: {why}; `segno journal discard` erases it")
         }

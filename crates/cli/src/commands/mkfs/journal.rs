@@ -1,13 +1,14 @@
 //! The journal that a new volume gets.
 use super::Args;
 use crate::commands::journal::found;
+use crate::exit::usage;
 use crate::image::explain;
 use crate::store;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow, ensure};
 use segno::inspect;
 use segno_device::{BlockDevice, FileDevice, Location, is_removable};
 use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Features, size};
-use segno_journal::{About, Area};
+use segno_journal::{About, Area, Journal};
 use segno_mkfs::{Member, MkfsOptions};
 use std::path::Path;
 use std::sync::Arc;
@@ -55,6 +56,23 @@ impl Choice {
         }
     }
 
+    /// Refuses a size that this volume cannot have, before anything is opened.
+    pub fn check(self, args: &Args, options: &MkfsOptions) -> Result<()> {
+        let Self::Bytes(bytes) = self else { return Ok(()) };
+        let impossible = [
+            (args.sparse, "a sparse image"),
+            (args.sectors.is_some(), "a number of sectors"),
+            (!args.devices.is_empty(), "a volume of several devices"),
+            (options.zoned, "a zoned volume"),
+            (options.features.contains(Features::RO), "a volume that is never written"),
+        ];
+        if let Some((_, what)) = impossible.into_iter().find(|(is, _)| *is) {
+            return Err(usage(anyhow!("--journal SIZE is not for {what}")));
+        }
+        ensure!(found::blocks_of(bytes)? <= Journal::MOST_BLOCKS, "a journal has up to 4 GiB");
+        Ok(())
+    }
+
     /// Where the journal of a volume on these devices goes, of so many blocks without it.
     pub fn place(self, args: &Args, options: &MkfsOptions, devices: &Devices, blocks: u64) -> Result<Place> {
         let journal = match self {
@@ -69,7 +87,7 @@ impl Choice {
             Self::Bytes(bytes) => found::blocks_of(bytes)?,
         };
         // Others are refused by the format.
-        let may_grow = devices.file.is_some() && devices.members.len() == 1 && !options.zoned;
+        let may_grow = devices.file.is_some() && devices.members.len() == 1 && devices.ends_with_a_block();
         Ok(if may_grow { Place::Behind(journal) } else { Place::Within(journal) })
     }
 }
@@ -95,12 +113,18 @@ fn unsuited(
         (options.features.contains(Features::RO), "the volume is never written"),
         (args.sectors.is_some(), "what is behind these sectors is not the volume's"),
         (bytes < LEAST_VOLUME, "the volume is smaller than 256 MiB"),
+        (!devices.ends_with_a_block(), "what is in the last part of a block of the file is not the volume's"),
         (is_removable(&args.image), "the device is removable, and other systems do not know it"),
     ];
     Ok(all.into_iter().find(|(applies, _)| *applies).map(|(_, why)| why))
 }
 
 impl Devices {
+    /// Whether an image file has whole blocks only: the rest would be behind the volume.
+    fn ends_with_a_block(&self) -> bool {
+        self.file.as_ref().is_none_or(|file| file.probe().bytes.is_multiple_of(BLOCK_SIZE as u64))
+    }
+
     /// The blocks of the first device, without a journal that an earlier format put behind its volume.
     pub fn blocks(&self) -> u64 {
         let volume = self.file.as_ref().and_then(|file| {

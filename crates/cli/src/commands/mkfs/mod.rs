@@ -8,7 +8,6 @@ use journal::{Choice, Devices};
 pub use volume::VolumeArgs;
 
 use crate::document::Schema;
-use crate::exit::usage;
 use crate::image::{explain, patiently};
 use crate::out::stdout;
 use crate::storage::PartOption;
@@ -87,9 +86,7 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<()> {
     let options = options(args)?;
-    if matches!(args.journal, Choice::Bytes(_)) && (args.sparse || args.sectors.is_some()) {
-        return Err(usage(anyhow!("--journal SIZE is not for --sparse, nor for a number of sectors")));
-    }
+    args.journal.check(args, &options)?;
     if let (true, Some(bytes)) = (args.sparse, args.size) {
         return sparse::format(args, &options, bytes);
     }

@@ -25,7 +25,10 @@ impl Commit {
     /// with a journal never logs one, so another implementation has used it.
     pub fn find_journal(&self, foreign: bool) -> Result<Found> {
         let (area, make) = match (&self.base.opts.journal, self.journal_gap()) {
-            (JournalMode::External(area), _) => (area.clone(), true),
+            (JournalMode::External(area), gap) => {
+                self.check_gap(gap)?;
+                (area.clone(), true)
+            }
             (JournalMode::On, None) => {
                 return Err(Error::Invalid(
                     "journal=on, and there is no gap behind the volume for it: name a file (journal=FILE)",
@@ -74,6 +77,17 @@ impl Commit {
                 self.check_present(foreign).map(|()| Found::None)
             }
             Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Refuses an external journal while the one behind the volume has changes that the volume lacks: they would be lost.
+    fn check_gap(&self, gap: Option<Area>) -> Result<()> {
+        let opened = gap.map(|gap| Journal::open(gap, &self.journal_anchor(), &*self.base.dev.raw));
+        match opened {
+            Some(Ok(Opened::Usable(replay))) if !replay.accepted().is_empty() => Err(Error::Invalid(
+                "the journal behind the volume has changes that it lacks: `segno journal replay`, without --journal, keeps them",
+            )),
+            _ => Ok(()),
         }
     }
 
