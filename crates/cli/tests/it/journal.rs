@@ -195,6 +195,19 @@ fn the_last_part_of_a_block_of_a_file_stays() {
     assert_eq!(tail(&image), b"DATA");
 }
 
+#[test]
+fn a_file_that_would_be_larger_than_its_limit_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let limited = format!(
+        "ulimit -f 1000; {} mkfs --size 64M {}/image",
+        env!("CARGO_BIN_EXE_segno"),
+        dir.path().display()
+    );
+    let out = std::process::Command::new("bash").args(["-c", &limited]).output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(out.status.code() == Some(1) && said.contains("File too large"), "{:?} {said}", out.status);
+}
+
 /// Sizes of volumes, and of the journal that each gets by itself.
 const BY_ITSELF: [(u64, Option<u64>); 8] = [
     (128, None),
