@@ -3,7 +3,7 @@ use crate::area::Area;
 use crate::error::{Error, Result};
 use crate::group::Group;
 use crate::header::{HEADER, Header, PayloadKind};
-use crate::ring::{GROUP_PAYLOAD, MAX_GROUP_BLOCKS, MIN_RING, Ring, SUPERBLOCKS};
+use crate::ring::{GROUP_PAYLOAD, MAX_GROUP_BLOCKS, MIN_RING, MOST_BLOCKS, Ring, SUPERBLOCKS};
 use crate::superblock::{Anchor, Checkpoint, CpIntent, JournalSuperblock, Tail};
 use crate::vacant::Vacant;
 use parking_lot::{Mutex, MutexGuard};
@@ -74,8 +74,8 @@ impl Journal {
     /// The smallest area that holds one, in blocks.
     pub const LEAST_BLOCKS: u64 = SUPERBLOCKS + MIN_RING;
 
-    /// The largest journal that is made, 4 GiB. The space may be the rest of a sparse image, far larger than its host's.
-    pub const MOST_BLOCKS: u64 = 1 << 20;
+    /// The largest area that is used, in blocks.
+    pub const MOST_BLOCKS: u64 = MOST_BLOCKS;
 
     /// Makes an empty journal; one of the same volume that is there is given up. `unique` is a random number.
     pub fn create(space: Vacant, cp: &Checkpoint, unique: [u8; 16]) -> Result<Self> {

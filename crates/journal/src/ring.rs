@@ -9,6 +9,8 @@ use zerocopy::IntoBytes;
 pub(crate) const SUPERBLOCKS: u64 = 2;
 /// Smallest ring that is of any use.
 pub(crate) const MIN_RING: u64 = 8;
+/// Blocks of the largest journal that is made, 4 GiB. The space may be the rest of a sparse image, far larger than its host's.
+pub(crate) const MOST_BLOCKS: u64 = 1 << 20;
 /// Payload that makes a group full; a larger epoch becomes several.
 pub(crate) const GROUP_PAYLOAD: usize = (4 << 20) - HEADER;
 /// No group is longer: one record may lie across the limit above.

@@ -4,8 +4,7 @@ use crate::about::About;
 use crate::area::Area;
 use crate::error::{Error, Result};
 use crate::header;
-use crate::journal::Journal;
-use crate::ring::SUPERBLOCKS;
+use crate::ring::{MOST_BLOCKS, SUPERBLOCKS};
 use crate::superblock;
 use segno_format::Block;
 
@@ -49,10 +48,8 @@ impl Area {
     /// of a volume, a closed journal of another one is left from the volume that was there before, and is replaced.
     pub fn vacant(self, volume: &[u8; 16]) -> Result<Vacant> {
         match self.content(volume)? {
-            Content::Nothing | Content::Own(_) => Ok(Vacant(self.first(Journal::MOST_BLOCKS))),
-            Content::Other(about) if about.clean && !self.is_whole() => {
-                Ok(Vacant(self.first(Journal::MOST_BLOCKS)))
-            }
+            Content::Nothing | Content::Own(_) => Ok(Vacant(self.first(MOST_BLOCKS))),
+            Content::Other(about) if about.clean && !self.is_whole() => Ok(Vacant(self.first(MOST_BLOCKS))),
             Content::Other(about) => Err(Error::OtherVolume { volume: about.volume }),
             Content::Data { at } => Err(Error::Occupied { at }),
         }
@@ -60,7 +57,7 @@ impl Area {
 
     /// Overwrites what is in the space of a new journal with zeros, durably; its content is lost.
     pub fn clear(self) -> Result<Vacant> {
-        let space = self.first(Journal::MOST_BLOCKS);
+        let space = self.first(MOST_BLOCKS);
         space.runs_of_data(|at, run| {
             space.zero(at, at + run.len() as u64)?;
             Ok(true)
