@@ -72,9 +72,7 @@ pub const CASES: [Case; 15] = [
         visit: Visit::Unmounts,
         mount: "rw",
         script: READS_ONLY,
-        judge: |v| {
-            v.is_unchanged().and_then(|()| v.is_usable()).and_then(|found| v.has(true, false).map(|()| found))
-        },
+        judge: Prepared::keeps_all,
     },
     Case {
         name: "guard-quota",
@@ -83,9 +81,7 @@ pub const CASES: [Case; 15] = [
         visit: Visit::Unmounts,
         mount: "rw",
         script: READS_ONLY,
-        judge: |v| {
-            v.is_unchanged().and_then(|()| v.is_usable()).and_then(|found| v.has(true, false).map(|()| found))
-        },
+        judge: Prepared::keeps_all,
     },
     Case {
         name: "guard-orphans",
@@ -94,9 +90,7 @@ pub const CASES: [Case; 15] = [
         visit: Visit::Unmounts,
         mount: "rw",
         script: READS_ONLY,
-        judge: |v| {
-            v.is_unchanged().and_then(|()| v.is_usable()).and_then(|found| v.has(true, false).map(|()| found))
-        },
+        judge: Prepared::keeps_all,
     },
     Case {
         name: "guard-torn",
@@ -156,7 +150,8 @@ pub const CASES: [Case; 15] = [
         script: "",
         judge: |v| {
             let stale = v.is_stale("checkpointed without it")?;
-            Ok(format!("{stale} (versions {} and {})", v.torn, v.version()?))
+            let found = format!("{stale} (versions {} and {})", v.torn, v.version()?);
+            v.has(false, false).map(|()| found)
         },
     },
     Case {
@@ -231,7 +226,7 @@ pub struct Prepared {
     side: Option<PathBuf>,
     /// Version of the checkpoint that was torn or repaired.
     pub torn: u64,
-    /// Its newest checkpoint is lost, which a check of ours says.
+    /// Its newest checkpoint, or what only the journal had, is lost, which a check of ours says.
     is_lost: bool,
     /// fsck.f2fs takes files that are open and have no name for lost.
     hides_orphans: bool,
@@ -265,7 +260,11 @@ impl Prepared {
         if !self.hides_orphans {
             crate::fsck::require_clean(self.image())?;
         }
-        if self.is_lost { Ok(()) } else { self.volume.check() }
+        if !self.is_lost {
+            return self.volume.check();
+        }
+        ensure!(self.volume.check().is_err(), "a check says nothing of what is lost");
+        Ok(())
     }
 
     /// The same at the end.
@@ -462,6 +461,7 @@ impl Prepared {
         if !text.contains("[FIX]") {
             bail!("fsck.f2fs repaired nothing:\n{text}");
         }
+        self.is_lost = true;
         Ok(())
     }
 
@@ -479,6 +479,14 @@ impl Prepared {
         ensure!(info["state"] == "ahead", "the journal is not ahead: {info:#}");
         self.journal_command(&["discard", "--force"])?;
         Ok(info["stale_because"].as_str().unwrap_or_default().to_owned())
+    }
+
+    /// Linux wrote nothing, and the journal is replayed.
+    fn keeps_all(&self) -> Result<String> {
+        self.is_unchanged()?;
+        let found = self.is_usable()?;
+        self.has(true, false)?;
+        Ok(found)
     }
 
     fn is_usable(&self) -> Result<String> {
