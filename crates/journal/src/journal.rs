@@ -352,13 +352,7 @@ impl Journal {
         if area.blocks() < Self::LEAST_BLOCKS {
             return Err(Error::TooSmall { blocks: area.blocks(), least: Self::LEAST_BLOCKS });
         }
-        area.runs_of_data(|at, run| {
-            area.zero(at.max(SUPERBLOCKS), at + run.len() as u64)?;
-            Ok(true)
-        })?;
-        area.flush()?;
-        area.zero(0, SUPERBLOCKS)?;
-        area.flush()
+        area.erase()
     }
 }
 

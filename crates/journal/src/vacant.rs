@@ -58,12 +58,19 @@ impl Area {
     /// Overwrites what is in the space of a new journal with zeros, durably; its content is lost.
     pub fn clear(self) -> Result<Vacant> {
         let space = self.first(MOST_BLOCKS);
-        space.runs_of_data(|at, run| {
-            space.zero(at, at + run.len() as u64)?;
+        space.erase()?;
+        Ok(Vacant(space))
+    }
+
+    /// Overwrites what it has with zeros, durably. The superblocks of a journal are the last, so that a cut leaves a journal.
+    pub(crate) fn erase(&self) -> Result<()> {
+        self.runs_of_data(|at, run| {
+            self.zero(at.max(SUPERBLOCKS), at + run.len() as u64)?;
             Ok(true)
         })?;
-        space.flush()?;
-        Ok(Vacant(space))
+        self.flush()?;
+        self.zero(0, SUPERBLOCKS.min(self.blocks()))?;
+        self.flush()
     }
 
     pub(crate) fn zero(&self, start: u64, end: u64) -> Result<()> {

@@ -61,8 +61,8 @@ pub fn run(args: &DiscardArgs) -> Result<()> {
 const UNMARKED: &str =
     "the volume is no longer marked for a journal; the changes that only its journal has are given up";
 
-/// Whether there is a journal of this volume to erase. A file that is named for it is nothing else, and what is in the journal behind the
-/// volume is not given up by naming another.
+/// Whether there is a journal of this volume to erase. A named file with other data is refused, and so is another journal than the one
+/// behind the volume while that has changes.
 fn is_own(found: &Found) -> Result<bool> {
     let place = found.describe();
     let behind = if found.file.is_some() && found.guarded { found.changes_behind()? } else { 0 };

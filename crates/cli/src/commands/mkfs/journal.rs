@@ -23,7 +23,7 @@ const MOST: u64 = 256 << 20;
 /// `--journal`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// What suits the volume.
+    /// 1/64 of the volume, or none where it would do harm.
     Auto,
     None,
     Bytes(u64),
@@ -34,9 +34,9 @@ pub enum Choice {
 pub enum Place {
     /// Nowhere, and why.
     Nowhere(&'static str),
-    /// Into so many blocks at the end of the device or partition.
+    /// At the end of the device or partition, with this number of blocks: the volume becomes smaller.
     Within(u64),
-    /// Into so many blocks that an image file gets behind the volume.
+    /// Behind the volume, with this number of blocks: the image file becomes longer.
     Behind(u64),
 }
 
@@ -73,7 +73,7 @@ impl Choice {
         Ok(())
     }
 
-    /// Where the journal of a volume on these devices goes, of so many blocks without it.
+    /// Where the journal goes: the volume on these devices has so many blocks without it.
     pub fn place(self, args: &Args, options: &MkfsOptions, devices: &Devices, blocks: u64) -> Result<Place> {
         let journal = match self {
             Self::None => return Ok(Place::Nowhere("as asked for")),
@@ -120,7 +120,7 @@ fn unsuited(
 }
 
 impl Devices {
-    /// Whether an image file has whole blocks only: the rest would be behind the volume.
+    /// Whether the length of an image file is a multiple of a block. Otherwise something that is not the volume's is behind it.
     fn ends_with_a_block(&self) -> bool {
         self.file.as_ref().is_none_or(|file| file.probe().bytes.is_multiple_of(BLOCK_SIZE as u64))
     }
@@ -137,14 +137,13 @@ impl Devices {
 }
 
 impl Place {
-    /// Blocks that the volume leaves free at the end of its device.
-    pub fn gap_blocks(self) -> u64 {
-        if let Self::Within(blocks) = self { blocks } else { 0 }
-    }
-
-    /// Blocks that the volume has at most, on a device of so many without an earlier journal.
-    pub fn limit(self, blocks: u64) -> Option<u64> {
-        matches!(self, Self::Behind(_)).then_some(blocks)
+    /// Options of a volume on a device of so many blocks, without an earlier journal, that leave room for this one.
+    pub fn leaving_room(self, options: MkfsOptions, blocks: u64) -> MkfsOptions {
+        match self {
+            Self::Nowhere(_) => options,
+            Self::Within(gap_blocks) => MkfsOptions { gap_blocks, ..options },
+            Self::Behind(_) => MkfsOptions { blocks: Some(blocks), ..options },
+        }
     }
 
     /// Why there is none.

@@ -93,8 +93,7 @@ pub fn run(args: &Args) -> Result<()> {
     let devices = devices(args, &options)?;
     let blocks = devices.blocks();
     let place = args.journal.place(args, &options, &devices, blocks)?;
-    let options = MkfsOptions { gap_blocks: place.gap_blocks(), ..options };
-    let options = MkfsOptions { blocks: options.blocks.or_else(|| place.limit(blocks)), ..options };
+    let options = place.leaving_room(options, blocks);
     let report = format(&devices.members, &options).map_err(|e| room::explain(e, &options, blocks))?;
     let journal = place.make(&args.image, devices, report.layout.geo.block_count)?;
     if !args.quiet && !options.features.contains(Features::RO) {

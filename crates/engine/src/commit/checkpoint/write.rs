@@ -384,10 +384,10 @@ impl Commit {
 
     /// What a checkpoint says to others of the journal. The last one of a mount is for everybody.
     fn marks(&self, reason: CheckpointReason) -> Marks {
-        let journal = self.journal().filter(|_| !reason.ends_mount());
+        let is_last = reason.ends_mount();
         Marks {
-            external: journal.is_some_and(|journal| !journal.shared),
-            guarded: journal.is_some() && self.is_to_guard(),
+            external: !is_last && self.journal().is_some_and(|journal| !journal.shared),
+            guarded: !is_last && self.guards(),
         }
     }
 }

@@ -152,19 +152,20 @@ impl Commit {
         Ok(())
     }
 
-    /// Whether the volume is marked while it has its journal. One that is replayed and then closed is not in use.
-    pub fn is_to_guard(&self) -> bool {
-        self.base.opts.guard && !matches!(self.base.opts.journal, JournalMode::Off)
+    /// Whether the volume is to be marked: its journal is in use. One that is replayed and then closed is not.
+    pub fn guards(&self) -> bool {
+        let wanted = self.base.opts.guard && !matches!(self.base.opts.journal, JournalMode::Off);
+        wanted && self.journal().is_some()
     }
 
     /// Sets the guard, before the checkpoint that ends recovery: that one shows others no work, and there are records after it.
     pub fn guard_journal(&self) -> Result<()> {
-        if self.is_to_guard() && self.journal().is_some() { self.base.health.guard(true) } else { Ok(()) }
+        if self.guards() { self.base.health.guard(true) } else { Ok(()) }
     }
 
     /// Removes the guard of an earlier mount, after the checkpoint that ends recovery.
     pub fn end_old_guard(&self) -> Result<()> {
-        if self.is_to_guard() && self.journal().is_some() { Ok(()) } else { self.base.health.guard(false) }
+        if self.guards() { Ok(()) } else { self.base.health.guard(false) }
     }
 
     /// After recovery: a journal that was found but not requested is emptied and left alone.
