@@ -163,9 +163,11 @@ impl Commit {
         if self.guards() { self.base.health.guard(true) } else { Ok(()) }
     }
 
-    /// Removes the guard of an earlier mount, after the checkpoint that ends recovery.
+    /// Removes the guard of an earlier mount, after the checkpoint that ends recovery. If its journal failed meanwhile, that checkpoint
+    /// may hide work from others, and the guard stays until the next one.
     pub fn end_old_guard(&self) -> Result<()> {
-        if self.guards() { Ok(()) } else { self.base.health.guard(false) }
+        let hides_work = self.cp.lock().guarded;
+        if hides_work { Ok(()) } else { self.base.health.guard(false) }
     }
 
     /// After recovery: a journal that was found but not requested is emptied and left alone.

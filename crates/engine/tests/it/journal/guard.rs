@@ -11,7 +11,7 @@ use segno_format::{Block, Features, Ino};
 use segno_journal::Journal;
 use segno_layout::Pack;
 use segno_mkfs::MkfsOptions;
-use segno_testkit::{CrashLog, CrashPlan, CrashStates, RecordDevice};
+use segno_testkit::{CrashLog, CrashPlan, CrashStates, Fault, FaultCall, FaultDevice, FaultError, RecordDevice};
 use std::sync::Arc;
 
 fn guarded() -> MountOptions {
@@ -205,4 +205,29 @@ fn no_cut_leaves_work_hidden_in_a_volume_without_the_mark() {
         println!("{cuts} states, {hidden} with hidden orphans");
         assert!(hidden > 0 && cuts > 100, "{hidden} of {cuts}");
     }
+}
+
+/// A journal that fails after the checkpoint of a mount was announced has nothing to do with what that checkpoint hides.
+#[test]
+fn no_failed_write_leaves_work_hidden_in_a_volume_without_the_mark() {
+    let dev = format();
+    let v = Volume::mount(dev.clone(), guarded()).unwrap();
+    v.open(v.mknod(Ino::ROOT, b"g", FILE, (0, 0), Owner::default()).unwrap().ino).unwrap();
+    v.unlink(Ino::ROOT, b"g").unwrap();
+    Probe(&v).checkpoint().unwrap();
+    let (mut hidden, mut failed) = (0, 0);
+    for nth in 0.. {
+        let fault = Fault { call: FaultCall::Write, nth, error: FaultError::Io, lasting: false };
+        let faulty = Arc::new(FaultDevice::new(crashed(&dev), vec![fault]));
+        drop(Volume::mount(faulty.clone(), guarded()));
+        if faulty.failed() == 0 {
+            break;
+        }
+        let (flags, orphans) = newest(&**faulty.inner());
+        let is_hidden = orphans > 0 && !flags.contains(CpFlags::ORPHAN_PRESENT);
+        assert!(!is_hidden || marks(&**faulty.inner())[0], "write {nth}");
+        (hidden, failed) = (hidden + u32::from(is_hidden), failed + 1);
+    }
+    println!("{failed} writes, {hidden} with hidden orphans");
+    assert!(hidden > 0 && failed > 10, "{hidden} of {failed}");
 }
