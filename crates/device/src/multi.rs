@@ -8,20 +8,28 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Devices joined end to end. Blocks of a member beyond its share of the volume are unused.
+/// Devices joined end to end. Blocks of a member beyond its share of the volume are unused, unless the rest of the first one was added.
 pub struct MultiDevice {
     members: Box<[Member]>,
-    block_count: u64,
+    /// What of the members is where, in order and without gaps.
+    extents: Box<[Extent]>,
 }
 
 struct Member {
     device: Arc<dyn BlockDevice>,
-    /// First block in the volume, and one past the last.
-    blocks: Range<u64>,
     /// Set after a write, cleared by the flush that covers it.
     dirty: AtomicBool,
     /// Held while flushing: a caller that finds `dirty` cleared must wait for the flush that cleared it.
     flushing: Mutex<()>,
+}
+
+/// Consecutive blocks of a member.
+struct Extent {
+    /// First block in the volume, and one past the last.
+    blocks: Range<u64>,
+    member: usize,
+    /// Its first block on the member.
+    start: u64,
 }
 
 /// A part of an access that lies on one member.
@@ -37,30 +45,54 @@ impl MultiDevice {
     /// Joins devices, each with the number of blocks it contributes.
     pub fn new(members: Vec<(Arc<dyn BlockDevice>, u64)>) -> io::Result<Self> {
         let mut end = 0u64;
-        let mut joined = Vec::with_capacity(members.len());
-        for (index, (device, share)) in members.into_iter().enumerate() {
-            let start = end;
-            end = start.checked_add(share).ok_or_else(|| invalid("the volume is too large".into()))?;
+        let (mut joined, mut extents) =
+            (Vec::with_capacity(members.len()), Vec::with_capacity(members.len()));
+        for (member, (device, share)) in members.into_iter().enumerate() {
+            let blocks = end..end.checked_add(share).ok_or_else(too_large)?;
             if device.block_count() < share {
                 let has = device.block_count();
-                return Err(invalid(format!("device {index} has {has} blocks, the volume needs {share}")));
+                return Err(invalid(format!("device {member} has {has} blocks, the volume needs {share}")));
             }
-            let (dirty, flushing) = (AtomicBool::new(false), Mutex::new(()));
-            joined.push(Member { device, blocks: start..end, dirty, flushing });
+            end = blocks.end;
+            extents.push(Extent { blocks, member, start: 0 });
+            joined.push(Member { device, dirty: AtomicBool::new(false), flushing: Mutex::new(()) });
         }
-        Ok(Self { members: joined.into(), block_count: end })
+        Ok(Self { members: joined.into(), extents: extents.into() })
+    }
+
+    /// The devices of a volume. What the first has beyond its share follows the last: a journal's place, as behind the volume on a
+    /// single device. A first device with zones has no such place.
+    pub fn of_volume(members: Vec<(Arc<dyn BlockDevice>, u64)>) -> io::Result<Self> {
+        let mut joined = Self::new(members)?;
+        let (Some(first), Some(extent)) = (joined.members.first(), joined.extents.first()) else {
+            return Ok(joined);
+        };
+        let (start, end) = (extent.blocks.end, joined.block_count());
+        let rest = first.device.block_count().saturating_sub(start);
+        if rest > 0 && first.device.zones()?.is_empty() {
+            let blocks = end..end.checked_add(rest).ok_or_else(too_large)?;
+            joined.extents =
+                joined.extents.into_iter().chain([Extent { blocks, member: 0, start }]).collect();
+        }
+        Ok(joined)
+    }
+
+    /// The extents from an address on, each with its member.
+    fn from(&self, addr: u64) -> impl Iterator<Item = (&Extent, &Member)> {
+        let first = self.extents.partition_point(|extent| extent.blocks.end <= addr);
+        let extents = self.extents.get(first..).unwrap_or_default();
+        extents.iter().filter_map(|extent| Some((extent, self.members.get(extent.member)?)))
     }
 
     /// The parts of an access, in order. The access must be inside the device.
     fn parts(&self, addr: u64, count: u64) -> impl Iterator<Item = Part<'_>> {
         let end = addr.saturating_add(count);
-        let first = self.members.partition_point(|m| m.blocks.end <= addr);
-        self.members.get(first..).unwrap_or_default().iter().map_while(move |member| {
-            let range = addr.max(member.blocks.start)..end.min(member.blocks.end);
+        self.from(addr).map_while(move |(extent, member)| {
+            let range = addr.max(extent.blocks.start)..end.min(extent.blocks.end);
             let from_access = |a: u64| a.saturating_sub(addr) as usize;
-            (member.blocks.start < end).then(|| Part {
+            (extent.blocks.start < end).then(|| Part {
                 member,
-                addr: range.start.saturating_sub(member.blocks.start),
+                addr: extent.on_member(range.start),
                 blocks: from_access(range.start)..from_access(range.end),
             })
         })
@@ -68,7 +100,7 @@ impl MultiDevice {
 
     /// Applies a zone command to the member at an address.
     fn on_member(&self, addr: u64, command: impl Fn(&Member, u64) -> io::Result<()>) -> io::Result<()> {
-        bounds::check(self.block_count, addr, 1)?;
+        bounds::check(self.block_count(), addr, 1)?;
         self.parts(addr, 1).try_for_each(|part| part.member.changed(command(part.member, part.addr)))
     }
 
@@ -78,10 +110,22 @@ impl MultiDevice {
         blocks: &[&Block],
         write: impl Fn(&Member, u64, &[&Block]) -> io::Result<()>,
     ) -> io::Result<()> {
-        bounds::check(self.block_count, addr, blocks.len() as u64)?;
+        bounds::check(self.block_count(), addr, blocks.len() as u64)?;
         bounds::check_writable(self.read_only())?;
         self.parts(addr, blocks.len() as u64)
             .try_for_each(|part| write(part.member, part.addr, blocks.get(part.blocks).unwrap_or_default()))
+    }
+}
+
+impl Extent {
+    /// The address on the member of a block that is not before the extent.
+    fn on_member(&self, addr: u64) -> u64 {
+        addr.saturating_sub(self.blocks.start).saturating_add(self.start)
+    }
+
+    /// The address in the volume of a block of the member that is not before the extent.
+    fn in_volume(&self, addr: u64) -> u64 {
+        addr.saturating_sub(self.start).saturating_add(self.blocks.start)
     }
 }
 
@@ -123,11 +167,11 @@ impl Member {
 
 impl BlockDevice for MultiDevice {
     fn block_count(&self) -> u64 {
-        self.block_count
+        self.extents.last().map_or(0, |last| last.blocks.end)
     }
 
     fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
-        bounds::check(self.block_count, addr, into.len() as u64)?;
+        bounds::check(self.block_count(), addr, into.len() as u64)?;
         self.parts(addr, into.len() as u64).try_for_each(|part| {
             part.member.device.read(part.addr, into.get_mut(part.blocks).unwrap_or_default())
         })
@@ -169,19 +213,19 @@ impl BlockDevice for MultiDevice {
     }
 
     fn discard(&self, addr: u64, count: u64) -> io::Result<()> {
-        bounds::check(self.block_count, addr, count)?;
+        bounds::check(self.block_count(), addr, count)?;
         bounds::check_writable(self.read_only())?;
         self.parts(addr, count).try_for_each(|part| part.member.discard(part.addr, part.blocks.len() as u64))
     }
 
     fn prepare(&self, addr: u64, count: u64) -> io::Result<()> {
-        bounds::check(self.block_count, addr, count)?;
+        bounds::check(self.block_count(), addr, count)?;
         bounds::check_writable(self.read_only())?;
         self.parts(addr, count).try_for_each(|part| part.member.prepare(part.addr, part.blocks.len() as u64))
     }
 
     fn prefetch(&self, addr: u64, count: u64) {
-        if bounds::check(self.block_count, addr, count).is_ok() {
+        if bounds::check(self.block_count(), addr, count).is_ok() {
             self.parts(addr, count)
                 .for_each(|part| part.member.device.prefetch(part.addr, part.blocks.len() as u64));
         }
@@ -198,23 +242,18 @@ impl BlockDevice for MultiDevice {
     }
 
     fn next_data(&self, addr: u64) -> u64 {
-        let first = self.members.partition_point(|m| m.blocks.end <= addr);
-        let on_member = |m: &Member| {
-            let from = addr.max(m.blocks.start).saturating_sub(m.blocks.start);
-            let found = m.device.next_data(from).saturating_add(m.blocks.start);
-            (found < m.blocks.end).then_some(found)
-        };
-        let members = self.members.get(first..).unwrap_or_default();
-        members.iter().find_map(on_member).unwrap_or(self.block_count.max(addr))
+        let found = self.from(addr).find_map(|(extent, member)| {
+            let from = extent.on_member(addr.max(extent.blocks.start));
+            Some(extent.in_volume(member.device.next_data(from))).filter(|&found| found < extent.blocks.end)
+        });
+        found.unwrap_or(self.block_count().max(addr))
     }
 
     fn repeats_until(&self, addr: u64) -> u64 {
-        let member = self.members.iter().find(|m| m.blocks.contains(&addr));
-        let on_member = |m: &Member| {
-            let end = m.device.repeats_until(addr - m.blocks.start).saturating_add(m.blocks.start);
-            end.min(m.blocks.end)
-        };
-        member.map_or(addr.saturating_add(1), on_member)
+        let end = self.from(addr).next().map(|(extent, member)| {
+            extent.in_volume(member.device.repeats_until(extent.on_member(addr))).min(extent.blocks.end)
+        });
+        end.unwrap_or(addr.saturating_add(1))
     }
 
     fn read_only(&self) -> bool {
@@ -224,13 +263,16 @@ impl BlockDevice for MultiDevice {
     /// The zones of all members inside their shares.
     fn zones(&self) -> io::Result<Vec<Zone>> {
         let mut all = Vec::new();
-        for m in &self.members {
-            let shifted = m.device.zones()?.into_iter().map(|z| Zone {
-                start: z.start.saturating_add(m.blocks.start),
-                pointer: z.pointer.saturating_add(m.blocks.start),
-                ..z
+        for (extent, member) in self.from(0) {
+            let inside = member.device.zones()?.into_iter().filter(|z| {
+                z.start >= extent.start
+                    && extent.in_volume(z.start.saturating_add(z.blocks)) <= extent.blocks.end
             });
-            all.extend(shifted.filter(|z| z.start.saturating_add(z.blocks) <= m.blocks.end));
+            all.extend(inside.map(|z| Zone {
+                start: extent.in_volume(z.start),
+                pointer: extent.in_volume(z.pointer),
+                ..z
+            }));
         }
         Ok(all)
     }
@@ -250,6 +292,10 @@ impl BlockDevice for MultiDevice {
     fn finish_zone(&self, start: u64) -> io::Result<()> {
         self.on_member(start, |m, at| m.device.finish_zone(at))
     }
+}
+
+fn too_large() -> io::Error {
+    invalid("the volume is too large".into())
 }
 
 fn invalid(what: String) -> io::Error {

@@ -88,7 +88,8 @@ fn join(
     first: &Path,
     members: Vec<(Arc<dyn BlockDevice>, u64)>,
 ) -> Result<Arc<dyn BlockDevice>, DeviceError> {
-    let joined = MultiDevice::new(members).map_err(|e| DeviceError::io("join the devices of", first, e))?;
+    let joined =
+        MultiDevice::of_volume(members).map_err(|e| DeviceError::io("join the devices of", first, e))?;
     Ok(Arc::new(joined))
 }
 

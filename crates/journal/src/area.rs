@@ -1,6 +1,6 @@
 //! Where a journal lives: consecutive blocks of some device, or a device of its own.
 use crate::error::{Error, Result};
-use segno_device::{BlockDevice, Operation, Overlay};
+use segno_device::{BlockDevice, Operation, Overlay, Zone, ZoneKind};
 use segno_format::Block;
 use std::sync::Arc;
 
@@ -21,12 +21,14 @@ impl Area {
     }
 
     /// The gap between the end of a volume of `volume_blocks` and the end of its device; `None` if there is none.
-    /// Neither Linux nor f2fs-tools look at it. It begins at a multiple of 2 MiB.
+    /// Neither Linux nor f2fs-tools look at it. It begins at a multiple of 2 MiB. Zones that must be written in order are none.
     #[must_use]
     pub fn tail(dev: Arc<dyn BlockDevice>, volume_blocks: u64) -> Option<Self> {
         let start = volume_blocks.checked_next_multiple_of(segno_format::BLOCKS_PER_SEG.into())?;
         let blocks = dev.block_count().checked_sub(start).filter(|&n| n > 0)?;
-        Some(Self { dev, start, blocks })
+        let in_order = |zone: &Zone| zone.kind == ZoneKind::Sequential && zone.start + zone.blocks > start;
+        let overwritten = !dev.zones().ok()?.iter().any(in_order);
+        overwritten.then_some(Self { dev, start, blocks })
     }
 
     /// Its first blocks, up to this number.

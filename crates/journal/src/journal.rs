@@ -6,8 +6,9 @@ use crate::header::{HEADER, Header, PayloadKind};
 use crate::ring::{GROUP_PAYLOAD, MAX_GROUP_BLOCKS, MIN_RING, MOST_BLOCKS, Ring, SUPERBLOCKS};
 use crate::superblock::{Anchor, Checkpoint, CpIntent, JournalSuperblock, Tail};
 use crate::vacant::Vacant;
+use crate::zones::stamp;
 use parking_lot::{Mutex, MutexGuard};
-use segno_format::BLOCK_SIZE;
+use segno_format::{BLOCK_SIZE, Block};
 use std::collections::VecDeque;
 
 /// Blocks that only intents may take, so that a full journal can always be emptied by a checkpoint.
@@ -223,6 +224,12 @@ impl Journal {
             self.write_superblock(&mut state)?;
         }
         self.flush()
+    }
+
+    /// See [`Replay::stamp`](crate::Replay::stamp).
+    #[must_use]
+    pub fn stamp(&self) -> Block {
+        stamp(&self.state.lock().superblock.journal)
     }
 
     /// How full it is.

@@ -39,6 +39,7 @@ pub mod record;
 mod ring;
 mod superblock;
 mod vacant;
+mod zones;
 
 pub use about::About;
 pub use area::Area;

@@ -9,6 +9,7 @@ use crate::payload::Payload;
 use crate::record::{Map, Record, data_crc};
 use crate::ring::{Ring, Window};
 use crate::superblock::{Anchor, Canary, Checkpoint, JournalSuperblock, Tail};
+use crate::zones::{Zones, stamp};
 use segno_device::{BlockDevice, Operation};
 use segno_format::checkpoint::newer_pack;
 use segno_format::{Block, BlockAddr};
@@ -164,11 +165,15 @@ impl Journal {
         if superblock.tail.seq > anchor.first_seq {
             return Ok(Opened::Stale(Stale::Reclaimed));
         }
-        if let Some(addr) = foreign_write(&anchor.cp.canaries, data)? {
-            return Ok(Opened::Stale(Stale::ForeignWrite { at: addr, lost: held(&ring, &scan, &anchor) }));
+        let zones = Zones::of(data)?;
+        let lost = |scan: &Scan| held(&ring, scan, &anchor);
+        if let Some(at) = foreign_write(&anchor.cp.canaries, &superblock.journal, &zones, data)? {
+            return Ok(Opened::Stale(Stale::ForeignWrite { at, lost: lost(&scan) }));
         }
         drop_unfinished(&mut scan);
-        check_data(&ring, &mut scan, &anchor, data)?;
+        if let Some(at) = check_data(&ring, &mut scan, &anchor, &zones, data)? {
+            return Ok(Opened::Stale(Stale::ForeignWrite { at, lost: lost(&scan) }));
+        }
         superblock.mount = scan.chain.iter().map(|f| f.header.mount).fold(superblock.mount, u32::max);
         let accepted = accepted(&scan, &anchor);
         let head = scan.chain.last().map_or(superblock.tail, |f| Tail {
@@ -230,6 +235,12 @@ impl Replay {
     pub fn payloads(&self) -> impl Iterator<Item = Result<Payload>> + '_ {
         let mut window = Window::default();
         self.accepted.iter().map(move |a| payload(&self.ring, &mut window, a, self.boundary()))
+    }
+
+    /// The block that begins what a mount with this journal writes to a zone: before its first write, and afterwards.
+    #[must_use]
+    pub fn stamp(&self) -> Block {
+        stamp(&self.superblock.journal)
     }
 
     /// The journal, to go on with. It stays as it is until a checkpoint was announced, durable, and
@@ -304,16 +315,19 @@ fn scan(ring: &Ring, superblock: &JournalSuperblock) -> Result<Scan> {
     Ok(out)
 }
 
-/// The first canary that has changed.
-fn foreign_write(canaries: &[Canary], data: &dyn BlockDevice) -> Result<Option<BlockAddr>> {
+/// The first canary that has changed, or the first zone that somebody else wrote to. A new journal has no canaries yet.
+fn foreign_write(
+    canaries: &[Canary],
+    journal: &[u8; 16],
+    zones: &Zones,
+    data: &dyn BlockDevice,
+) -> Result<Option<BlockAddr>> {
     for canary in canaries {
-        let at = canary.addr.0.into();
-        let now = Canary::of(data, canary.addr).map_err(Error::io(Operation::ReadCanary, at))?;
-        if now != *canary {
+        if !zones.is_kept(canary, data)? {
             return Ok(Some(canary.addr));
         }
     }
-    Ok(None)
+    if canaries.is_empty() { Ok(None) } else { zones.without_stamp(canaries, journal, data) }
 }
 
 /// Takes groups off the end whose last part is missing.
@@ -323,37 +337,56 @@ fn drop_unfinished(scan: &mut Scan) {
     }
 }
 
-/// Cuts the chain at the first group that maps a block whose content did not arrive. Groups known to be durable are not
-/// looked at: their data is as durable.
-fn check_data(ring: &Ring, scan: &mut Scan, anchor: &Anchor, data: &dyn BlockDevice) -> Result<()> {
+/// Cuts the chain at the first group that maps a block whose content did not arrive. The content of groups known to be durable is not
+/// looked at: their data is as durable. Returns the first block of theirs that a reset zone has lost.
+fn check_data(
+    ring: &Ring,
+    scan: &mut Scan,
+    anchor: &Anchor,
+    zones: &Zones,
+    data: &dyn BlockDevice,
+) -> Result<Option<BlockAddr>> {
     let durable = scan.chain.iter().map(|f| f.header.durable_seq).max().unwrap_or(0);
     let mut window = Window::default();
-    let mut cut = None;
-    for a in accepted(scan, anchor).iter().filter(|a| a.seq > durable) {
-        if !have_arrived(&payload(ring, &mut window, a, anchor.cp.boundary)?, data)? {
-            cut = Some(a.seq);
-            break;
-        }
-    }
-    if let Some(seq) = cut {
-        scan.chain.retain(|f| f.live.seq < seq);
-        scan.end = "data that did not arrive";
-        drop_unfinished(scan);
-    }
-    Ok(())
-}
-
-fn have_arrived(payload: &Payload, data: &dyn BlockDevice) -> Result<bool> {
-    for part in payload.sections() {
-        for record in part?.records::<&[u8]>() {
-            if let Record::Map(map) | Record::Packed(map) = record?
-                && !has_arrived(&map, data)?
-            {
-                return Ok(false);
+    for a in accepted(scan, anchor).iter().filter(|a| a.seq > durable || !zones.is_empty()) {
+        let payload = payload(ring, &mut window, a, anchor.cp.boundary)?;
+        match arrival(&payload, a.seq <= durable, zones, data)? {
+            Arrival::Complete => {}
+            Arrival::Lost(at) => return Ok(Some(at)),
+            Arrival::Incomplete => {
+                scan.chain.retain(|f| f.live.seq < a.seq);
+                scan.end = "data that did not arrive";
+                drop_unfinished(scan);
+                break;
             }
         }
     }
-    Ok(true)
+    Ok(None)
+}
+
+/// What a volume has of the data that a group names.
+enum Arrival {
+    Complete,
+    /// The flush that was to cover the group and its data did not return.
+    Incomplete,
+    /// It was durable, and the zone of this block was reset.
+    Lost(BlockAddr),
+}
+
+fn arrival(payload: &Payload, durable: bool, zones: &Zones, data: &dyn BlockDevice) -> Result<Arrival> {
+    for part in payload.sections() {
+        for record in part?.records::<&[u8]>() {
+            let (Record::Map(map) | Record::Packed(map)) = record? else { continue };
+            // Without checksums the data was flushed before the group was written.
+            match zones.missing(&map) {
+                Some(at) if durable || map.crcs.is_empty() => return Ok(Arrival::Lost(at)),
+                Some(_) => return Ok(Arrival::Incomplete),
+                None if !durable && !has_arrived(&map, data)? => return Ok(Arrival::Incomplete),
+                None => {}
+            }
+        }
+    }
+    Ok(Arrival::Complete)
 }
 
 fn has_arrived(map: &Map, data: &dyn BlockDevice) -> Result<bool> {

@@ -69,7 +69,8 @@ pub struct MkfsOptions {
     pub large_nat_bitmap: bool,
     /// Use only the first blocks of the first device.
     pub blocks: Option<u64>,
-    /// Blocks to leave free behind the volume, for its journal; a few more if it takes that to begin at a multiple of 2 MiB.
+    /// Blocks to leave free behind the volume, for its journal; a few more if it takes that to begin at a multiple of 2 MiB. Of several
+    /// devices, on the first.
     pub gap_blocks: u64,
     /// Byte at which the first device starts on its disk, so that zones can be aligned there.
     pub partition_start: u64,
@@ -170,15 +171,16 @@ impl MkfsOptions {
         if self.gap_blocks == 0 {
             return Ok(sizes);
         }
-        match (&mut sizes[..], devices) {
-            ([_], _) if self.zoned => refuse("a journal behind the volume: a zoned volume has none"),
-            ([size], [device]) => {
-                let left = device.saturating_sub(self.gap_blocks);
-                *size = (left / u64::from(BLOCKS_PER_SEG) * u64::from(BLOCKS_PER_SEG)).min(*size);
-                Ok(sizes)
-            }
-            _ => refuse("a journal behind the volume: a volume of several devices has none"),
+        if let ([_], true) = (devices, self.zoned) {
+            return refuse(
+                "a journal behind the volume: zones that are written in order are no place for one",
+            );
         }
+        if let (Some(size), Some(device)) = (sizes.first_mut(), devices.first()) {
+            let left = device.saturating_sub(self.gap_blocks);
+            *size = (left / u64::from(BLOCKS_PER_SEG) * u64::from(BLOCKS_PER_SEG)).min(*size);
+        }
+        Ok(sizes)
     }
 
     fn validate_features(&self) -> Result<(), MkfsError> {

@@ -1,13 +1,17 @@
-//! The journal behind a volume, read without the engine.
-use segno_device::{BlockDevice, MemDevice, Snapshot};
+//! The journal of a volume, read without the engine.
+use crate::devices::Opened;
+use crate::setup::Setup;
+use segno_device::{BlockDevice, MemDevice, Snapshot, Zone, ZoneKind};
 use segno_engine::JournalArea;
 use segno_format::checkpoint::RawCheckpoint;
 use segno_format::pack::PackHead;
 use segno_format::sit::LogType;
 use segno_format::superblock::Superblock;
 use segno_format::{BLOCK_SIZE, Block, BlockAddr};
-use segno_journal::{Checkpoint, Journal, Opened, Replay};
+use segno_journal::{Checkpoint, Journal, Record, Replay, Section};
 use segno_layout::superblock_in_force;
+use std::collections::BTreeSet;
+use std::io;
 use std::sync::Arc;
 
 /// Written by another implementation, which knows nothing of the journal.
@@ -20,39 +24,82 @@ struct Followed {
     positions: Vec<BlockAddr>,
 }
 
-/// The records that a mount would replay from the journal behind a volume of so many blocks.
+/// The records that a mount would replay from the journal of a volume.
 #[must_use]
-pub fn records(image: &Snapshot, blocks: u64) -> u64 {
-    let count = |followed: Followed| -> u64 {
-        let sections = followed.replay.groups().flatten().flat_map(|group| group.sections);
-        sections.map(|section| section.records.len() as u64).sum()
-    };
-    followed(&device(image), blocks).map_or(0, count)
+pub fn records(setup: &Setup, image: &Snapshot) -> u64 {
+    let count =
+        |followed: Followed| -> u64 { followed.sections().map(|section| section.records.len() as u64).sum() };
+    opened(setup, image).ok().and_then(|opened| followed(&opened)).map_or(0, count)
 }
 
-/// A journal that would be replayed has no effect once another implementation has written at the position of any log.
-pub fn notices_foreign_writes(image: &Snapshot, blocks: u64) -> Result<(), String> {
-    let Some(before) = followed(&device(image), blocks).filter(|f| !f.replay.accepted().is_empty()) else {
-        return Ok(());
-    };
-    for at in before.positions {
-        let device = device(image);
-        device.write(at.0.into(), &[&FOREIGN]).map_err(|e| e.to_string())?;
-        if followed(&device, blocks).is_some_and(|f| !f.replay.accepted().is_empty()) {
-            return Err(format!("the journal counts after another implementation wrote block {}", at.0));
+/// A journal that would be replayed has no effect once another implementation has written to the volume.
+pub fn notices_foreign_writes(setup: &Setup, image: &Snapshot) -> Result<(), String> {
+    let volume = opened(setup, image)?;
+    let Some(before) = followed(&volume).filter(|f| !f.replay.accepted().is_empty()) else { return Ok(()) };
+    for write in before.foreign_writes(&*volume.volume)? {
+        let changed = opened(setup, image)?;
+        write.make(&*changed.volume).map_err(|e| format!("{write:?}: {e}"))?;
+        if followed(&changed).is_some_and(|f| !f.replay.accepted().is_empty()) {
+            return Err(format!("the journal counts after another implementation did {write:?}"));
         }
     }
     Ok(())
 }
 
-fn device(image: &Snapshot) -> Arc<dyn BlockDevice> {
-    Arc::new(MemDevice::from_snapshot(image))
+/// What another implementation does that mounts a volume: it writes where a log goes on, or into an empty zone where a zone is not
+/// written up to there, and before that it resets zones that nothing of the checkpoint is in.
+#[derive(Clone, Copy, Debug)]
+enum Foreign {
+    Write(u64),
+    Reset(u64),
+}
+
+impl Foreign {
+    fn make(self, device: &dyn BlockDevice) -> io::Result<()> {
+        match self {
+            Self::Write(at) => device.write(at, &[&FOREIGN]),
+            Self::Reset(zone) => device.reset_zone(zone),
+        }
+    }
+}
+
+impl Followed {
+    fn sections(&self) -> impl Iterator<Item = Section> + '_ {
+        self.replay.groups().flatten().flat_map(|group| group.sections)
+    }
+
+    fn foreign_writes(&self, device: &dyn BlockDevice) -> Result<Vec<Foreign>, String> {
+        let zones = device.zones().map_err(|e| e.to_string())?;
+        let zones: Vec<&Zone> = zones.iter().filter(|zone| zone.kind == ZoneKind::Sequential).collect();
+        let zone_of =
+            |at: u64| zones.iter().find(|zone| (zone.start..zone.start + zone.blocks).contains(&at));
+        let positions = self.positions.iter().map(|at| u64::from(at.0));
+        let writable = positions.clone().filter(|&at| zone_of(at).is_none_or(|zone| zone.pointer == at));
+        let empty = zones.iter().find(|zone| zone.pointer == zone.start).map(|zone| zone.start);
+        let mut all: Vec<_> = writable.chain(empty).map(Foreign::Write).collect();
+        let logs: BTreeSet<u64> = positions.filter_map(|at| Some(zone_of(at)?.start)).collect();
+        let mapped = self.sections().flat_map(|section| section.records).filter_map(|record| match record {
+            Record::Map(map) | Record::Packed(map) => map.runs.first().map(|run| u64::from(run.addr.0)),
+            _ => None,
+        });
+        let entered: BTreeSet<u64> = mapped.filter_map(|at| Some(zone_of(at)?.start)).collect();
+        all.extend(entered.difference(&logs).map(|&zone| Foreign::Reset(zone)));
+        Ok(all)
+    }
+}
+
+fn opened(setup: &Setup, image: &Snapshot) -> Result<Opened, String> {
+    setup.devices.open(&(Arc::new(MemDevice::from_snapshot(image)) as _)).map_err(|e| e.to_string())
 }
 
 /// The newest whole checkpoint, if there is a journal that belongs to it.
-fn followed(device: &Arc<dyn BlockDevice>, blocks: u64) -> Option<Followed> {
-    let area = JournalArea::tail(device.clone(), blocks)?;
+fn followed(opened: &Opened) -> Option<Followed> {
+    let device = &opened.volume;
     let sb = superblock_in_force(&**device).ok()?.ok()?;
+    let area = match &opened.journal {
+        Some(journal) => JournalArea::whole(journal.clone()),
+        None => JournalArea::tail(device.clone(), sb.geo.block_count)?,
+    };
     let packs = [0, 1].into_iter().filter_map(|index| whole_pack(&**device, &sb, index));
     let (cp, header) = packs.max_by_key(|(cp, _)| cp.version)?;
     let raw: &RawCheckpoint = header.view();
@@ -61,7 +108,7 @@ fn followed(device: &Arc<dyn BlockDevice>, blocks: u64) -> Option<Followed> {
         sb.geo.seg_start(at.seg).offset(at.blkoff.into())
     };
     match Journal::open(area, &cp, &**device) {
-        Ok(Opened::Usable(replay)) => {
+        Ok(segno_journal::Opened::Usable(replay)) => {
             Some(Followed { replay, positions: LogType::ALL.map(position).to_vec() })
         }
         _ => None,

@@ -1,6 +1,6 @@
 //! The devices of a test volume: ranges of the recorded device, each with a separate write cache.
 use crate::zones::{CONVENTIONAL, ZONE, ZoneLayer};
-use segno_device::{BlockDevice, MultiDevice};
+use segno_device::{BlockDevice, MemDevice, MultiDevice};
 use segno_testkit::{FlushRegion, Window};
 use std::io;
 use std::ops::Range;
@@ -9,12 +9,12 @@ use std::sync::Arc;
 /// How a setup divides the device.
 #[derive(Clone, Debug)]
 pub(crate) struct Devices {
-    /// Where each device of the volume ends; the first begins at block 0.
-    ends: Vec<u64>,
-    /// That of an external journal.
+    /// Where each device of the volume is, and how many of its blocks are the volume's. The first begins at block 0.
+    members: Vec<(Range<u64>, u64)>,
+    /// Where an external journal is.
     journal: Option<Range<u64>>,
-    /// The last one of the volume has zones.
-    zoned: bool,
+    /// The zones of the last device of the volume that are written in order, if it has zones.
+    in_order: Option<Range<u64>>,
 }
 
 /// The devices of a mount.
@@ -23,36 +23,53 @@ pub(crate) struct Opened {
     pub journal: Option<Arc<dyn BlockDevice>>,
 }
 
-/// A device of a volume, and the number of its blocks.
+/// A device of a volume, and the number of its blocks that are the volume's.
 type Member = (Arc<dyn BlockDevice>, u64);
 
 impl Devices {
-    /// By the end of the setup's name: `devices` has several, and in `beside` the gap after the volume is the journal's device.
+    /// By the end of the setup's name: `devices` has several, and so have `multijournal` and `zonedjournal`, with a journal behind the
+    /// share of the first; in `beside` the gap after the volume is the journal's device.
     pub(crate) fn of_setup(name: &str, zoned: bool, gap: Range<u64>) -> Self {
         let (volume, all) = (gap.start, gap.end);
         // Metadata and a segment of nodes; other nodes; most data. So fsyncs and checkpoints depend on flushes of all.
         let (first, half) = (CONVENTIONAL * ZONE, volume / ZONE / 2 * ZONE);
-        let several = name.ends_with("devices");
+        let on_first = name.ends_with("multijournal") || name.ends_with("zonedjournal");
         let external = name.ends_with("beside");
-        let ends = match (several, zoned, external) {
-            (true, false, _) => vec![first, half, all],
-            (true, true, _) => vec![first, all],
-            (false, _, true) => vec![volume],
-            (false, _, false) => vec![all],
+        let ends = match (on_first || name.ends_with("devices"), zoned) {
+            (true, false) => vec![first, half, volume],
+            (true, true) => vec![first, volume],
+            (false, _) => vec![volume],
         };
-        Self { ends, journal: external.then_some(gap), zoned }
-    }
-
-    pub(crate) fn are_zoned(&self) -> bool {
-        self.zoned
+        let rest = all - volume;
+        // The gap is on the first device, or behind all of it.
+        let moved = if on_first { rest } else { 0 };
+        let starts: Vec<u64> = [0].into_iter().chain(ends.iter().map(|end| end + moved)).collect();
+        let place = |(&start, &end): (&u64, &u64)| {
+            let end = if end == volume && !external { all } else { end + moved };
+            start..end
+        };
+        let places = starts.iter().zip(&ends).map(place);
+        let shares = [0].iter().chain(&ends).zip(&ends).map(|(start, end)| end - start);
+        let members: Vec<_> = places.zip(shares).collect();
+        let in_order = zoned.then(|| members.last().map(|(last, _)| last.start.max(first)..last.end));
+        Self { members, journal: external.then_some(gap), in_order: in_order.flatten() }
     }
 
     pub(crate) fn count(&self) -> u64 {
-        (self.ends.len() + usize::from(self.have_journal())) as u64
+        (self.members.len() + usize::from(self.have_journal())) as u64
+    }
+
+    pub(crate) fn are_zoned(&self) -> bool {
+        self.in_order.is_some()
     }
 
     pub(crate) fn have_journal(&self) -> bool {
         self.journal.is_some()
+    }
+
+    /// What zones make of what a power cut left.
+    pub(crate) fn settle(&self, device: &MemDevice) -> io::Result<()> {
+        self.in_order.clone().map_or(Ok(()), |zones| ZoneLayer::settle(device, zones))
     }
 
     /// Opens all of them; several of a volume are joined as the product joins them.
@@ -60,7 +77,7 @@ impl Devices {
         let mut members = self.members(whole)?;
         let volume = match members.pop() {
             Some((only, _)) if members.is_empty() => only,
-            last => Arc::new(MultiDevice::new(members.into_iter().chain(last).collect())?),
+            last => Arc::new(MultiDevice::of_volume(members.into_iter().chain(last).collect())?),
         };
         let journal = self.journal.as_ref().map(|blocks| range(whole, blocks)).transpose()?;
         Ok(Opened { volume, journal })
@@ -68,16 +85,14 @@ impl Devices {
 
     /// The devices of the volume.
     pub(crate) fn members(&self, whole: &Arc<dyn FlushRegion>) -> io::Result<Vec<Member>> {
-        let starts = [0].iter().chain(&self.ends);
-        let member = |(&start, &end): (&u64, &u64)| -> io::Result<Member> {
-            let mut device = range(whole, &(start..end))?;
-            if self.zoned && self.ends.last() == Some(&end) {
-                let conventional = CONVENTIONAL.saturating_sub(start / ZONE);
-                device = Arc::new(ZoneLayer::open(device, conventional)?);
+        let member = |(place, share): &(Range<u64>, u64)| -> io::Result<Member> {
+            let mut device = range(whole, place)?;
+            if let Some(zones) = self.in_order.as_ref().filter(|zones| zones.end == place.end) {
+                device = Arc::new(ZoneLayer::open(device, (zones.start - place.start) / ZONE)?);
             }
-            Ok((device, end.saturating_sub(start)))
+            Ok((device, *share))
         };
-        starts.zip(&self.ends).map(member).collect()
+        self.members.iter().map(member).collect()
     }
 }
 

@@ -4,7 +4,6 @@ use crate::devices::{Devices, Opened};
 use crate::fs::Fs;
 use crate::model::{Limits, Model};
 use crate::mounted::Mounted;
-use crate::zones::ZoneLayer;
 use segno_codec::Algorithm;
 use segno_device::{BlockDevice, MemDevice, Operation, Snapshot};
 use segno_engine::options::{AllocMode, CheckpointMode, Compression, Discard, FsyncMode, JournalMode};
@@ -125,9 +124,7 @@ impl Setup {
 
     /// What such a device makes of what a power cut left.
     pub fn settle(&self, device: MemDevice) -> Result<Snapshot, String> {
-        if self.devices.are_zoned() {
-            ZoneLayer::settle(&device).map_err(|e| format!("zones: {e}"))?;
-        }
+        self.devices.settle(&device).map_err(|e| format!("zones: {e}"))?;
         Ok(device.snapshot())
     }
 }
@@ -216,9 +213,9 @@ const RECIPES: [Recipe; 11] = [
 
 /// Chosen by name alone, so that cases keep their numbers. In the first the journal is full after a few commits, and soon
 /// wraps around, and the volume is guarded; the gap behind it is smaller by what the device lacks. `cached…` is below the
-/// kernel's writeback cache. The journal of `beside` is on a separate device. In the setups after it all files are compressed, and the last
-/// two have several devices.
-const NAMED_RECIPES: [Recipe; 10] = [
+/// kernel's writeback cache. The journal of `beside` is on a separate device. In the setups after it all files are compressed, and the
+/// others have several devices or a journal beside zones.
+const NAMED_RECIPES: [Recipe; 13] = [
     Recipe {
         name: "smallring",
         blocks: COMMON - GAP_BLOCKS + SMALL_RING_BLOCKS,
@@ -275,10 +272,31 @@ const NAMED_RECIPES: [Recipe; 10] = [
     },
     Recipe { name: "devices", blocks: COMMON, format: |_| {}, mount: |_| {} },
     Recipe { name: "zoneddevices", blocks: ZONED, format: zoned, mount: |_| {} },
+    Recipe {
+        name: "multijournal",
+        blocks: COMMON,
+        format: |f| f.gap_blocks = GAP_BLOCKS,
+        mount: |m| m.journal = JournalMode::On,
+    },
+    Recipe {
+        name: "zonedjournal",
+        blocks: ZONED,
+        format: zoned_with_gap,
+        mount: |m| m.journal = JournalMode::On,
+    },
+    Recipe {
+        name: "zonedbeside",
+        blocks: ZONED,
+        format: |f| {
+            zoned(f);
+            f.blocks = Some(ZONED);
+        },
+        mount: |_| {},
+    },
 ];
 
 /// Small enough to be filled.
-const TINY_RECIPES: [Recipe; 8] = [
+const TINY_RECIPES: [Recipe; 9] = [
     Recipe { name: "tiny", blocks: TINY, format: |_| {}, mount: |_| {} },
     Recipe { name: "tinylfs", blocks: TINY, format: |_| {}, mount: |m| m.mode = AllocMode::Lfs },
     Recipe { name: "tinyconcurrent", blocks: TINY, format: |_| {}, mount: concurrent },
@@ -300,10 +318,16 @@ const TINY_RECIPES: [Recipe; 8] = [
             m.journal = JournalMode::On;
         },
     },
+    Recipe {
+        name: "tinyzonedjournal",
+        blocks: ZONED,
+        format: zoned_with_gap,
+        mount: |m| m.journal = JournalMode::On,
+    },
 ];
 
 /// For the recovery of thousands of inodes. Of the first two all pairs of cuts are tried.
-const LARGE_RECIPES: [Recipe; 8] = [
+const LARGE_RECIPES: [Recipe; 9] = [
     Recipe {
         name: "largejournal",
         blocks: LARGE,
@@ -342,6 +366,15 @@ const LARGE_RECIPES: [Recipe; 8] = [
     },
     Recipe { name: "largedevices", blocks: LARGE, format: attributes, mount: |_| {} },
     Recipe { name: "largezoneddevices", blocks: LARGE, format: zoned, mount: |_| {} },
+    Recipe {
+        name: "largezonedjournal",
+        blocks: LARGE,
+        format: |f| {
+            zoned(f);
+            f.gap_blocks = LARGE_GAP;
+        },
+        mount: |m| m.journal = JournalMode::On,
+    },
 ];
 
 fn attributes(format: &mut MkfsOptions) {
@@ -361,6 +394,11 @@ fn zoned(format: &mut MkfsOptions) {
     format.zoned = true;
     format.overprovision_percent = Some(20.0);
     format.reserved_sections = Some(8);
+}
+
+fn zoned_with_gap(format: &mut MkfsOptions) {
+    zoned(format);
+    format.gap_blocks = GAP_BLOCKS;
 }
 
 fn compressible(format: &mut MkfsOptions) {
@@ -479,7 +517,7 @@ fn make(recipe: Recipe) -> Result<Setup, String> {
     };
     (recipe.mount)(&mut options);
     let gap = match format.blocks {
-        None => 0,
+        None => format.gap_blocks,
         Some(LARGE..) => LARGE_GAP,
         Some(_) => GAP_BLOCKS,
     };

@@ -7,6 +7,7 @@
 use segno_device::{BlockDevice, MemDevice, Zone, ZoneCondition, ZoneKind};
 use segno_format::{BLOCK_SIZE, Block};
 use std::io;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Blocks of a zone: one segment.
@@ -64,9 +65,9 @@ impl ZoneLayer {
         Ok(Self { inner, conventional, states })
     }
 
-    /// Of each sequential zone of a volume only what is before the first block that is not there, or not whole.
-    pub fn settle(device: &MemDevice) -> io::Result<()> {
-        for start in sequential(device, CONVENTIONAL) {
+    /// Of each of these sequential zones only what is before the first block that is not there, or not whole.
+    pub fn settle(device: &MemDevice, zones: Range<u64>) -> io::Result<()> {
+        for start in zones.step_by(ZONE as usize) {
             let held = state(device, start, 0)?.held();
             device.discard(start + held, ZONE - held)?;
         }
@@ -251,7 +252,7 @@ mod tests {
         mem.read(START + 2, &mut torn).unwrap();
         torn[0].0[3 * SECTOR..].fill(0);
         mem.write(START + 2, &[&torn[0]]).unwrap();
-        ZoneLayer::settle(&mem).unwrap();
+        ZoneLayer::settle(&mem, START..mem.block_count()).unwrap();
         let pointer = |mem: &Arc<MemDevice>| device(mem).zones().unwrap()[CONVENTIONAL as usize].pointer;
         assert_eq!(pointer(&mem), START + 2);
         device(&mem).write(START + 2, &[&filled(5)]).unwrap();

@@ -91,8 +91,7 @@ fn mkfs_makes_one_that_is_clean() {
     let (code, said) = refusal(&["mkfs", "-f", "--journal", "4K", &j.image()]);
     assert!(code == 1 && said.contains("too small: give it 40.0 KiB at least"), "{code} {said}");
     // Each is refused before the old volume is touched.
-    let side = j.side();
-    for more in [["--sparse", "--size=64M"].as_slice(), &["100000"], &["-c", &side], &["-m"], &["-O", "ro"]] {
+    for more in [["--sparse", "--size=64M"].as_slice(), &["100000"], &["-m"], &["-O", "ro"]] {
         let (code, said) = refusal(&[&["mkfs", "-f", "--journal", "8M", &j.image()], more].concat());
         assert!(code == 2 && said.contains("--journal SIZE is not for"), "{code} {said}");
     }
@@ -260,12 +259,9 @@ fn volumes_from_256_mib_on_get_a_journal_behind_what_mkfs_f2fs_makes() {
 fn mkfs_says_why_there_is_no_journal() {
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("image").to_str().unwrap().to_owned();
-    let further = dir.path().join("further").to_str().unwrap().to_owned();
-    std::fs::File::create(&further).unwrap().set_len(256 * MIB).unwrap();
     for (words, why) in [
         (&["--journal", "none"][..], "as asked for"),
         (&["--sparse"], "a sparse image is for other systems"),
-        (&["-c", &further], "the volume is on several devices"),
         (&["-O", "ro"], "the volume is never written"),
     ] {
         let said = output(&[&["mkfs", "-f", "--size", "512M"], words, &[&image]].concat());
@@ -283,6 +279,48 @@ fn mkfs_says_why_there_is_no_journal() {
     assert_eq!(std::fs::metadata(&image).unwrap().len(), 512 * MIB);
     let (code, said) = refusal(&["journal", "info", &image]);
     assert!(code == 1 && said.contains("no gap for a journal"), "{code} {said}");
+}
+
+/// Behind the share of the first device, which mkfs.f2fs would make as large, or within a first device that keeps its size.
+#[test]
+fn the_journal_of_several_devices_is_on_the_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let [first, second, theirs, disk] = ["first", "second", "theirs", "disk"].map(path);
+    let make = |path: &str, mib: u64| std::fs::File::create(path).unwrap().set_len(mib * MIB).unwrap();
+    [&first, &second, &theirs].into_iter().for_each(|path| make(path, 160));
+    f2fs_tools::succeed("mkfs.f2fs", &["-q", "-c", &second, &theirs]);
+    let expected = json(&["info", "--json", "--device", &second, &theirs])["superblock"].take();
+    sfdisk(disk.as_ref(), 200 * MIB, "label: gpt\nstart=2048\n");
+    let part = format!("{disk}#1");
+    for (image, words, journal, length) in [
+        (&first, &[][..], 16, 176),
+        (&first, &[], 16, 176),
+        (&first, &["--journal", "32M"], 32, 192),
+        (&part, &[], 16, 200),
+    ] {
+        let made = json(&[&["mkfs", "--json", "-f", "-t0", "-c", &second], words, &[image]].concat());
+        let bytes = made["journal_bytes"].as_u64().unwrap();
+        assert!((journal * MIB..(journal + 2) * MIB).contains(&bytes), "{image} {words:?}: {made}");
+        let file = image.trim_end_matches("#1");
+        assert_eq!(std::fs::metadata(file).unwrap().len(), length * MIB, "{image} {words:?}");
+        let found = json(&["info", "--json", "--device", &second, image])["superblock"].take();
+        for field in ["block_count", "segment_count", "segment_count_main", "main_blkaddr"] {
+            assert!(image != &first || found[field] == expected[field], "{words:?}: {field}: {found}");
+        }
+        output(&["put", "-f", "--device", &second, image, "Cargo.toml", "/"]);
+        let info = json(&["journal", "info", "--json", "--device", &second, image]);
+        assert_eq!((&info["state"], &info["journal"]["clean"]), (&"usable".into(), &true.into()), "{info}");
+        assert!(info["journal"]["mounts"].as_u64() > Some(1), "it was in use: {info}");
+        assert!(output(&["check", "--device", &second, image]).ends_with("clean\n"));
+    }
+    f2fs_tools::succeed("fsck.f2fs", &[&first]);
+    for path in [&first, &second] {
+        std::fs::remove_file(path).unwrap();
+        make(path, 100);
+    }
+    let said = output(&["mkfs", "-f", "-c", &second, &first]);
+    assert!(said.ends_with("\nno journal: the volume is smaller than 256 MiB\n"), "{said}");
 }
 
 /// A partition keeps its size: the volume becomes smaller. Where only the caller knows the end of a part, later callers may not name it.

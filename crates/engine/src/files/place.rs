@@ -30,7 +30,7 @@ impl Files {
     }
 
     /// Where sections are written in order, addresses are written before the next ones are allocated.
-    pub(super) fn in_order(&self) -> Option<ChainGuard<'_>> {
+    pub(crate) fn in_order(&self) -> Option<ChainGuard<'_>> {
         self.base.dev.is_zoned().then(|| self.base.tx.chain.lock())
     }
 

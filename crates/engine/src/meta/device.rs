@@ -5,7 +5,7 @@ use super::node_readahead::NodeReadahead;
 use crate::error::{Error, Result};
 use segno_device::{BlockDevice, HostStorage, Operation};
 use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Corrupt, Geometry, SecNo, Structure};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Maximum number of blocks gathered into one write.
 const GATHER_MAX: usize = 256;
@@ -19,11 +19,20 @@ pub struct Device {
     ahead: NodeReadahead,
     /// Set for a zoned volume.
     zones: Option<Zones>,
+    /// Set for a zoned volume with a journal: see [`Self::stamp_zones`].
+    stamp: OnceLock<Box<Block>>,
 }
 
 impl Device {
     pub fn new(dev: Arc<dyn BlockDevice>, geo: Geometry) -> Self {
-        Self { raw: dev, geo, durable: Durable::default(), ahead: NodeReadahead::default(), zones: None }
+        Self {
+            raw: dev,
+            geo,
+            durable: Durable::default(),
+            ahead: NodeReadahead::default(),
+            zones: None,
+            stamp: OnceLock::new(),
+        }
     }
 
     /// Opens the device of a zoned volume.
@@ -42,6 +51,12 @@ impl Device {
         self.zones.as_ref()?.pointer(sec)
     }
 
+    /// Whether a block is in a section that must be written in order.
+    pub fn is_in_order(&self, at: BlockAddr) -> bool {
+        let zones = self.zones.as_ref();
+        zones.and_then(|zones| zones.pointer(zones.section_of(at)?)).is_some()
+    }
+
     /// Whether a block is beyond the write pointer of its zone.
     pub fn is_unwritten(&self, at: BlockAddr) -> bool {
         let Some((zones, sec)) = self.zones.as_ref().and_then(|z| Some((z, z.section_of(at)?))) else {
@@ -53,6 +68,27 @@ impl Device {
     /// Sections with a write pointer, and its position.
     pub fn pointers(&self) -> impl Iterator<Item = (SecNo, u32)> + '_ {
         self.zones.iter().flat_map(|z| z.sections().filter_map(|sec| Some((sec, z.pointer(sec)?))))
+    }
+
+    /// From now on logs leave out their canaries and the first blocks of sections. In a section that is written in order this block is
+    /// written there, together with what follows it.
+    pub fn stamp_zones(&self, stamp: Block) {
+        if self.is_zoned() {
+            self.stamp.get_or_init(|| Box::new(stamp));
+        }
+    }
+
+    /// The block for those that logs leave out.
+    pub fn stamp(&self) -> Option<&Block> {
+        self.stamp.get().map(|stamp| &**stamp)
+    }
+
+    /// The stamp, if a write at this address leaves out the block at the write pointer.
+    pub fn stamp_before(&self, addr: BlockAddr) -> Option<&Block> {
+        let (zones, stamp) = (self.zones.as_ref()?, self.stamp()?);
+        let pointer = zones.pointer(zones.section_of(addr)?)?;
+        let start = zones.start_of(zones.section_of(addr)?);
+        (u64::from(addr.0) == start + u64::from(pointer) + 1).then_some(stamp)
     }
 
     /// Resets a section whose content is no longer needed, if it must be before it is rewritten.
@@ -139,6 +175,10 @@ impl Device {
 
     /// Writes consecutive blocks.
     pub fn write(&self, addr: BlockAddr, blocks: &[&Block]) -> Result<()> {
+        if let Some(stamp) = self.stamp_before(addr) {
+            let (addr, blocks) = (BlockAddr(addr.0 - 1), [&[stamp], blocks].concat());
+            return self.note_written(addr, blocks.len(), self.raw.write(addr.0.into(), &blocks));
+        }
         self.note_written(addr, blocks.len(), self.raw.write(addr.0.into(), blocks))
     }
 

@@ -134,14 +134,15 @@ impl Recovery<'_> {
 
     /// Before the first write: what shows that nobody else has written must stay until the closing checkpoint is durable.
     fn begin_writing(&self, found: &Found) -> Result<()> {
-        if matches!(found, Found::Usable(_)) {
+        if let Found::Usable(replay) = found {
+            self.base.dev.stamp_zones(replay.stamp());
             self.files.space.keep_canaries();
         }
         self.repair_superblock()
     }
 
     /// Pins the segments in use, and moves the logs away from them.
-    fn position_logs(&self, left: &CrashedLogs) -> Result<()> {
+    pub(super) fn position_logs(&self, left: &CrashedLogs) -> Result<()> {
         self.files.space.with_table(|t| left.nodes.union(&left.data).for_each(|&seg| t.hold_all(seg)));
         if self.base.dev.is_zoned() {
             self.files.space.resume_logs(left)?;

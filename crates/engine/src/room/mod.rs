@@ -14,7 +14,7 @@ use crate::base::Base;
 use crate::lock::{Mutex, rank};
 use crate::nodes::Nodes;
 use crate::options::AllocMode;
-use crate::space::Space;
+use crate::space::{LogRoom, Space};
 use segno_clean::guard::Extent;
 use segno_clean::need::{Figures, UNCOUNTED, Work, quantum};
 use std::sync::Arc;
@@ -89,8 +89,10 @@ impl Room {
         self.rule == Rule::Paced && (!writes || self.can_place())
     }
 
+    /// Blocks that a log can write to a section that it opens.
     fn per_section(&self) -> u64 {
-        u64::from(self.base.geo.blocks_per_sec()).max(1)
+        let stamp = u32::from(self.base.dev.stamp().is_some());
+        u64::from(self.base.geo.blocks_per_sec().saturating_sub(stamp)).max(1)
     }
 
     /// Whether the volume can spare so many sections for recovery and still guarantees cleaning for what it holds. Kept on a
@@ -110,6 +112,14 @@ impl Room {
         Figures { kept: 0, logged: 0, ..self.figures() }.floor() >= 0
     }
 
+    /// What the next checkpoint leaves to the logs: with a journal each gives up the block at its position.
+    fn room_of_logs(&self) -> LogRoom {
+        let canary = u64::from(self.base.tx.epochs.open() > 0);
+        let less = |left: [u64; 3]| left.map(|blocks| blocks.saturating_sub(canary));
+        let left = self.space.log_room();
+        LogRoom { data: less(left.data), nodes: less(left.nodes), ..left }
+    }
+
     /// Figures for cleaning, without the sections that could be emptied. What is counted as needed moves on to what is used up, so it
     /// is read first; and a log that opens a section has its room after the section was taken.
     pub fn figures(&self) -> Figures {
@@ -122,7 +132,7 @@ impl Room {
         let values = self.space.counts.values();
         let nodes = u64::from(values.valid_nodes);
         let logged = self.nodes.since.logged().min(nodes);
-        let left = self.space.log_room();
+        let left = self.room_of_logs();
         let kept = if logged > 0 || self.spares(left.without_pointer) { left.without_pointer } else { 0 };
         Figures {
             per_section: self.per_section(),

@@ -136,9 +136,11 @@ impl Space {
     }
 
     /// Reserves the block at the position as a canary. A log that becomes full moves on at its next use or before the
-    /// next checkpoint; not now, because the free segments are counted next.
+    /// next checkpoint; not now, because the free segments are counted next. The last block of a zone is none: a log that is in no
+    /// section would need another one.
     pub(super) fn keep_canary_block(&self, log: &mut Log) {
-        if log.is_full() {
+        let in_order = self.dev.is_in_order(log.position(&self.geo));
+        if log.is_full() || (in_order && log.left(self.geo.segs_per_sec) == 1) {
             return;
         }
         let (segno, from) = (log.segno, log.next + 1);

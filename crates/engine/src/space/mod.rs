@@ -31,7 +31,7 @@ pub use placement::Placement;
 pub use sit::{Loaded, SitFlush};
 pub use stream::{SharedStream, Stream};
 pub use table::{FIRST_SECOND, Table};
-pub(crate) use zone::CrashedLogs;
+pub(crate) use zone::{CrashedLogs, LogRoom};
 
 use crate::clock::Clock;
 use crate::error::Result;
@@ -174,16 +174,19 @@ impl Space {
 
     /// State and summary of every log. With `spare`, each log skips the block at the reported position, so that only
     /// another implementation writes there.
-    pub fn log_snapshot(&self, spare: bool) -> [Log; 6] {
-        LogType::ALL.map(|t| {
+    pub fn log_snapshot(&self, spare: bool) -> Result<[Log; 6]> {
+        let mut written = Ok(());
+        let snapshot = LogType::ALL.map(|t| {
             let mut log = self.logs[t.idx()].lock();
             self.move_on(&mut log);
+            written = std::mem::replace(&mut written, Ok(())).and_then(|()| self.return_to_pointer(&mut log));
             let snapshot = Log::clone(&log);
             if spare {
                 self.keep_canary_block(&mut log);
             }
             snapshot
-        })
+        });
+        written.map(|()| snapshot)
     }
 
     /// State of every log, for the checkpoint and for reports.

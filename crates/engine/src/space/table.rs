@@ -444,6 +444,11 @@ impl Table {
         self.update(seg, |s, maps| s.hold(maps.get_or_insert_with(Maps::empty), off as usize));
     }
 
+    /// Whether a block is the canary of a log.
+    pub fn is_canary(&self, seg: SegNo, off: u32) -> bool {
+        self.canaries.contains(&Some((seg, off)))
+    }
+
     /// First segment of a free section at or after `hint`, else of the first free section.
     pub fn find_free(&self, hint: SegNo) -> Option<SegNo> {
         self.free_secs.next_wrapping(self.geo.sec_of(hint)).map(|sec| self.geo.sec_start(sec))

@@ -93,6 +93,21 @@ impl Space {
             self.leave_for(log, segno, summary);
         }
         (log.next, log.ssr) = (pointer % BLOCKS_PER_SEG, false);
+        // A canary that is still unwritten stays so.
+        let canary = self.with_table(|t| t.is_canary(log.segno, log.next));
+        log.next += u32::from(canary);
+        Ok(())
+    }
+
+    /// A block that a log has left out, with nothing written behind it, becomes its position again: that is where the write pointer is.
+    pub(super) fn return_to_pointer(&self, log: &mut Log) -> Result<()> {
+        let at = log.position(&self.geo);
+        let Some(stamp) = self.dev.stamp_before(at) else { return Ok(()) };
+        match log.next.checked_sub(1) {
+            Some(next) => log.next = next,
+            // It is the last one of the segment before.
+            None => self.dev.write(BlockAddr(at.0 - 1), &[stamp])?,
+        }
         Ok(())
     }
 
@@ -115,14 +130,18 @@ impl Space {
         self.dev.write_scattered(&mut blocks.collect::<Vec<_>>())
     }
 
-    /// A log enters a free section. Nothing in it is needed, so its zone may be reset only now.
-    pub(super) fn enter_section(&self, log: &Log) -> Result<()> {
+    /// A log enters a free section. Nothing in it is needed, so its zone may be reset only now. With a journal its first block is for
+    /// the stamp.
+    pub(super) fn enter_section(&self, log: &mut Log) -> Result<()> {
         let sec = self.geo.sec_of(log.segno);
         if !self.dev.is_zoned() || self.geo.sec_start(sec) != log.segno {
             return Ok(());
         }
         let valid = self.with_table(|t| t.valid_in_section(sec));
         invariant!(self.health, valid == 0, "a zone with valid blocks is reset");
+        if self.dev.pointer(sec).is_some() && self.dev.stamp().is_some() {
+            log.next = 1;
+        }
         self.dev.reset_section(sec)
     }
 

@@ -13,7 +13,7 @@ use crate::meta::Device;
 use crate::names::Names;
 use crate::nodes::Nat;
 use crate::nodes::{NodeFrame, Nodes};
-use crate::options::{AllocMode, Discard, JournalMode, MountOptions};
+use crate::options::{AllocMode, Discard, MountOptions};
 use crate::recovery::Recovery;
 use crate::room::Room;
 use crate::space::{Loaded, Space};
@@ -93,11 +93,7 @@ impl Volume {
         let ro_image = features.contains(Features::RO);
         let zoned = features.contains(Features::BLKZONED);
         if zoned {
-            if matches!(opts.journal, JournalMode::On | JournalMode::External(_)) {
-                return Err(Error::Invalid("journal: not on a zoned volume"));
-            }
             opts.mode = AllocMode::Lfs;
-            opts.journal = JournalMode::Off;
         }
         let dev = Arc::new(if zoned { Device::zoned(dev, geo)? } else { Device::new(dev, geo) });
         if opts.discard == Discard::Auto {

@@ -4,7 +4,8 @@ use crate::common::{assert_clean, quiet};
 use parking_lot::Mutex;
 use segno_clean::policy::POLICIES;
 use segno_device::{BlockDevice, MemDevice, MultiDevice, ZoneLimits};
-use segno_engine::{Error, FallocMode, MountOptions, Owner, Volume};
+use segno_engine::options::JournalMode;
+use segno_engine::{Error, FallocMode, JournalArea, MountOptions, Owner, Volume};
 use segno_format::Ino;
 use segno_format::sit::LogType;
 use segno_mkfs::{Member, MkfsError, MkfsOptions, format};
@@ -36,7 +37,11 @@ fn member(device: Arc<dyn BlockDevice>) -> Member {
 }
 
 fn small() -> MountOptions {
-    MountOptions { cache_bytes: 4 << 20, ..quiet() }
+    MountOptions {
+        cache_bytes: 4 << 20,
+        observer: segno_engine::Observer::new(|n| eprintln!("NOTICE {n}")),
+        ..quiet()
+    }
 }
 
 /// A block that identifies its index and version.
@@ -90,22 +95,30 @@ fn wear_to(v: &Volume, percent: u64, every: u64, mut synced: impl FnMut(&[u64]))
     (ino, versions)
 }
 
+/// With a journal on a device of its own, that device too.
+fn journaled(with: bool) -> (MountOptions, Arc<MemDevice>) {
+    let journal = Arc::new(MemDevice::new(4096));
+    let mode =
+        if with { JournalMode::External(JournalArea::whole(journal.clone())) } else { JournalMode::Off };
+    (MountOptions { journal: mode, ..small() }, journal)
+}
+
 #[test]
 fn sections_are_written_in_order_by_every_policy() {
-    for name in POLICIES.map(|p| p.example) {
+    for (name, with) in POLICIES.iter().flat_map(|p| [(p.example, false), (p.example, true)]) {
         let dev = Arc::new(ZonedDevice::new(SHAPE));
         format(&[member(dev.clone())], &zoned()).unwrap();
-        let opts = MountOptions { gc_policy: Some(name.to_owned()), ..small() };
+        let opts = MountOptions { gc_policy: Some(name.to_owned()), ..journaled(with).0 };
         let v = Volume::mount(dev.clone(), opts.clone()).unwrap();
         let (ino, versions) = wear(&v, |_| {});
         v.unmount().unwrap();
         assert_clean(&*dev);
         crate::common::assert_clean_to_f2fs_tools(&*dev, name);
         let counts = dev.counts();
-        assert!(counts.violations == 0 && counts.resets > 20, "{name}: {counts:?}");
+        assert!(counts.violations == 0 && counts.resets > 20, "{name}, journal {with}: {counts:?}");
         let v = Volume::mount(dev.clone(), opts).unwrap();
         for (block, &version) in (0..).zip(&versions) {
-            assert_eq!(version_of(&v, ino, block), version, "{name}");
+            assert_eq!(version_of(&v, ino, block), version, "{name}, journal {with}");
         }
     }
 }
@@ -147,14 +160,25 @@ fn few_dirty_blocks_find_space_in_large_sections() {
 
 /// Each thread creates a file and writes to it; afterwards the volume must be consistent.
 fn side_by_side(cache_bytes: usize, threads: u64, write: impl Fn(&Volume, Ino, &mut Rng) + Sync) {
+    [false, true]
+        .into_iter()
+        .for_each(|journal| side_by_side_on(journaled(journal).0, cache_bytes, threads, &write));
+}
+
+fn side_by_side_on(
+    opts: MountOptions,
+    cache_bytes: usize,
+    threads: u64,
+    write: &(impl Fn(&Volume, Ino, &mut Rng) + Sync),
+) {
     let dev = Arc::new(ZonedDevice::new(SHAPE));
     format(&[member(dev.clone())], &zoned()).unwrap();
     // Another thread may run between the allocation of blocks and their write.
     let slow = PauseDevice::before_each(dev.clone(), |_| std::thread::yield_now());
-    let v = Volume::mount(Arc::new(slow), MountOptions { cache_bytes, ..quiet() }).unwrap();
+    let v = Volume::mount(Arc::new(slow), MountOptions { cache_bytes, ..opts }).unwrap();
     std::thread::scope(|s| {
         for thread in 0..threads {
-            let (v, write) = (&v, &write);
+            let v = &v;
             s.spawn(move || {
                 let name = format!("of {thread}.db");
                 let made = v.mknod(Ino::ROOT, name.as_bytes(), 0o100_644, (0, 0), Owner::default());
@@ -222,10 +246,14 @@ fn concurrent_large_writes_on_a_nearly_full_volume_find_space() {
 /// A log that moves to another zone fills its last one first, whatever their order.
 #[test]
 fn large_writes_use_no_more_zones_than_there_are_logs() {
+    [false, true].into_iter().for_each(large_writes);
+}
+
+fn large_writes(journal: bool) {
     let limits = ZoneLimits { open: 6, active: 6 };
     let dev = Arc::new(ZonedDevice::new(ZoneShape { limits, conventional: 8, ..SHAPE }));
     format(&[member(dev.clone())], &zoned()).unwrap();
-    let v = Volume::mount(dev.clone(), small()).unwrap();
+    let v = Volume::mount(dev.clone(), journaled(journal).0).unwrap();
     for n in 0..300 {
         let name = format!("a name that takes some room, number {n}");
         v.mknod(Ino::ROOT, name.as_bytes(), 0o100_644, (0, 0), Owner::default()).unwrap();
@@ -248,18 +276,22 @@ fn large_writes_use_no_more_zones_than_there_are_logs() {
 
 #[test]
 fn metadata_on_a_device_of_its_own() {
-    let zones = Arc::new(ZonedDevice::new(ZoneShape { zones: 33, conventional: 0, ..SHAPE }));
-    let members = [member(Arc::new(MemDevice::new(8 * 512))), member(zones.clone())];
-    let layout = format(&members, &zoned()).unwrap().layout.geo;
-    assert_eq!((layout.main_blkaddr, layout.section_count), (8 * 512, 33));
-    let [first, second] = members;
-    let joined =
-        Arc::new(MultiDevice::new(vec![(first.device, 8 * 512), (second.device, 33 * 512)]).unwrap());
-    let v = Volume::mount(joined.clone(), small()).unwrap();
-    wear(&v, |_| {});
-    v.unmount().unwrap();
-    assert_clean(&*joined);
-    assert_eq!(zones.counts().violations, 0);
+    for gap_blocks in [0, 4096] {
+        let zones = Arc::new(ZonedDevice::new(ZoneShape { zones: 33, conventional: 0, ..SHAPE }));
+        let members = [member(Arc::new(MemDevice::new(8 * 512 + gap_blocks))), member(zones.clone())];
+        let layout = format(&members, &MkfsOptions { gap_blocks, ..zoned() }).unwrap().layout.geo;
+        assert_eq!((layout.main_blkaddr, layout.section_count), (8 * 512, 33));
+        let [first, second] = members;
+        let shares = vec![(first.device, 8 * 512), (second.device, 33 * 512)];
+        let joined = Arc::new(MultiDevice::of_volume(shares).unwrap());
+        let journal = if gap_blocks > 0 { JournalMode::On } else { JournalMode::Off };
+        let v = Volume::mount(joined.clone(), MountOptions { journal, ..small() }).unwrap();
+        wear(&v, |_| {});
+        assert_eq!(v.stats().journal_commits.load(Ordering::Relaxed) > 100, gap_blocks > 0);
+        v.unmount().unwrap();
+        assert_clean(&*joined);
+        assert_eq!(zones.counts().violations, 0);
+    }
 }
 
 /// An empty zone may read as junk, and needs no clearing.

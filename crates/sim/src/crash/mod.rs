@@ -235,9 +235,9 @@ pub(crate) fn recover(
     let log = CrashLog::new(image.clone(), device.log()).map_err(|e| format!("log: {e}"))?;
     let mut tree = Tree::capture(&mut engine).map_err(|e| format!("after recovery: {e}"))?;
     let reach = Reach::of_recovery(&engine, &log, tree.inodes.len());
-    let (records, devices) = (behind::records(image, setup.blocks), setup.devices.count());
+    let (records, devices) = (behind::records(setup, image), setup.devices.count());
     let reach = Reach { records, devices, ..reach };
-    behind::notices_foreign_writes(image, setup.blocks)?;
+    behind::notices_foreign_writes(setup, image)?;
     let identities = identify(&engine, &tree)?;
     engine.unmount().map_err(|e| format!("unmount after recovery: {e}"))?;
     let unmounted = device.inner().snapshot();

@@ -1,6 +1,6 @@
 //! Zoned volumes: replay in memory and repair follow the rules of the zones.
 use crate::setup;
-use crate::zones::{CONVENTIONAL, ZoneLayer, scramble};
+use crate::zones::{CONVENTIONAL, ZONE, ZoneLayer, scramble};
 use segno_device::{BlockDevice, MemDevice, Overlay, Snapshot};
 use segno_engine::{MountOptions, Owner, Volume};
 use segno_format::geometry::NAT_PER_BLOCK;
@@ -95,7 +95,7 @@ fn repair_follows_write_pointers() {
     let crashes = CrashPlan { subsets: 1, torn_data: 0, ..CrashPlan::new(1) };
     let (mut as_before, mut sound) = (0, 0);
     for state in CrashStates::new(&log, crashes, |_, _| true) {
-        ZoneLayer::settle(&state.device).unwrap();
+        ZoneLayer::settle(&state.device, CONVENTIONAL * ZONE..state.device.block_count()).unwrap();
         let left = Arc::new(MemDevice::from_snapshot(&state.device.snapshot()));
         let left: Arc<dyn BlockDevice> = Arc::new(ZoneLayer::open(left, CONVENTIONAL).unwrap());
         let now = super::repair::check(&*left).unwrap();

@@ -123,8 +123,8 @@ impl Trial<'_> {
         let log = CrashLog::new(image.clone(), device.log()).map_err(|e| format!("log: {e}"))?;
         let found = Tree::capture(&mut engine).map_err(|e| format!("after recovery: {e}"))?;
         let reach = Reach::of_recovery(&engine, &log, found.inodes.len());
-        let records = if cuts == 1 { behind::records(image, setup.blocks) } else { 0 };
-        behind::notices_foreign_writes(image, setup.blocks)?;
+        let records = if cuts == 1 { behind::records(setup, image) } else { 0 };
+        behind::notices_foreign_writes(setup, image)?;
         self.counts.reach += Reach { cuts, records, devices: setup.devices.count(), ..reach };
         if let Some(what) = self.crashed.difference(found, self.crashed.tree.clone()) {
             return Err(notices.none().err().map_or(what.clone(), |told| format!("{what}; {told}")));

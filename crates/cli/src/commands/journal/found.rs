@@ -4,8 +4,8 @@ use crate::storage::ImageArgs;
 use anyhow::{Context, Result, anyhow};
 use segno::inspect;
 use segno_device::{BlockDevice, OpenOptions};
+use segno_format::BLOCK_SIZE;
 use segno_format::size;
-use segno_format::{BLOCK_SIZE, Features};
 use segno_journal::{About, Area, Checkpoint, Content, Error, Journal, Opened, Vacant};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -92,9 +92,7 @@ fn if_there<T>(read: Result<T, Error>) -> Result<Option<T>> {
 
 fn gap(device: &Arc<dyn BlockDevice>) -> Result<Area> {
     let sb = inspect::superblock(&**device)?;
-    let gap =
-        Area::tail(device.clone(), sb.geo.block_count).filter(|_| !sb.features.contains(Features::BLKZONED));
-    gap.ok_or_else(|| {
+    Area::tail(device.clone(), sb.geo.block_count).ok_or_else(|| {
         anyhow!("there is no gap for a journal after the end of the volume; name an external journal with --journal")
     })
 }

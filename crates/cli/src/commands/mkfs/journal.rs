@@ -6,7 +6,7 @@ use crate::image::explain;
 use crate::store;
 use anyhow::{Context, Result, anyhow, ensure};
 use segno::inspect;
-use segno_device::{BlockDevice, FileDevice, Location, is_removable};
+use segno_device::{BlockDevice, FileDevice, Location, MultiDevice, is_removable};
 use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Features, size};
 use segno_journal::{About, Area, Journal};
 use segno_mkfs::{Member, MkfsOptions};
@@ -19,6 +19,8 @@ const LEAST_VOLUME: u64 = 256 << 20;
 const SHARE: u64 = 64;
 const LEAST: u64 = 16 << 20;
 const MOST: u64 = 256 << 20;
+/// A device that cannot grow gives up to this share of it: the first of several may be small beside the volume.
+const PART_OF_FIRST: u64 = 4;
 
 /// `--journal`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,8 +64,10 @@ impl Choice {
         let impossible = [
             (args.sparse, "a sparse image"),
             (args.sectors.is_some(), "a number of sectors"),
-            (!args.devices.is_empty(), "a volume of several devices"),
-            (options.zoned, "a zoned volume"),
+            (
+                options.zoned && args.devices.is_empty(),
+                "a single device with zones; a second device takes them, with -c",
+            ),
             (options.features.contains(Features::RO), "a volume that is never written"),
         ];
         if let Some((_, what)) = impossible.into_iter().find(|(is, _)| *is) {
@@ -73,46 +77,46 @@ impl Choice {
         Ok(())
     }
 
-    /// Where the journal goes: the volume on these devices has so many blocks without it.
+    /// Where the journal goes: the volume has so many blocks of the first of these devices without it.
     pub fn place(self, args: &Args, options: &MkfsOptions, devices: &Devices, blocks: u64) -> Result<Place> {
+        let may_grow = devices.file.is_some() && devices.ends_with_a_block();
         let journal = match self {
             Self::None => return Ok(Place::Nowhere("as asked for")),
             Self::Auto => {
-                let bytes = blocks * BLOCK_SIZE as u64;
-                if let Some(why) = unsuited(args, options, devices, bytes)? {
+                let bytes = (blocks + devices.further_blocks()) * BLOCK_SIZE as u64;
+                let most = if may_grow { MOST } else { MOST.min(blocks * BLOCK_SIZE as u64 / PART_OF_FIRST) };
+                if let Some(why) = unsuited(args, options, devices, bytes, most)? {
                     return Ok(Place::Nowhere(why));
                 }
-                (bytes / SHARE).clamp(LEAST, MOST) / BLOCK_SIZE as u64
+                (bytes / SHARE).clamp(LEAST, most) / BLOCK_SIZE as u64
             }
             Self::Bytes(bytes) => found::blocks_of(bytes)?,
         };
-        // Others are refused by the format.
-        let may_grow = devices.file.is_some() && devices.members.len() == 1 && devices.ends_with_a_block();
         Ok(if may_grow { Place::Behind(journal) } else { Place::Within(journal) })
     }
 }
 
-/// Why a volume of so many bytes gets no journal unless one is asked for.
+/// Why a volume of so many bytes gets no journal, of up to `most`, unless one is asked for.
 fn unsuited(
     args: &Args,
     options: &MkfsOptions,
     devices: &Devices,
     bytes: u64,
+    most: u64,
 ) -> Result<Option<&'static str>> {
-    let mut has_zones = options.zoned;
-    for member in &devices.members {
-        has_zones |= !member.device.zones().context("cannot read the zones")?.is_empty();
-    }
+    let zones = devices.members.first().map(|first| first.device.zones()).transpose();
+    let has_zones = zones.context("cannot read the zones")?.is_some_and(|zones| !zones.is_empty());
+    let is_alone = devices.members.len() == 1;
     let on_store = store::is_url(&args.image);
     let has_end = on_store || Location::of(&args.part.of(&args.image)?).by_offset()?.has_end()?;
     let all = [
         (on_store, "the volume is on an object store"),
         (!has_end, "only --length says where its part of the image ends"),
-        (has_zones, "the volume is zoned"),
-        (devices.members.len() > 1, "the volume is on several devices"),
+        (has_zones || (options.zoned && is_alone), "zones that are written in order are no place for one"),
         (options.features.contains(Features::RO), "the volume is never written"),
         (args.sectors.is_some(), "what is behind these sectors is not the volume's"),
         (bytes < LEAST_VOLUME, "the volume is smaller than 256 MiB"),
+        (most < LEAST, "the first device is too small beside the others"),
         (!devices.ends_with_a_block(), "what is in the last part of a block of the file is not the volume's"),
         (is_removable(&args.image), "the device is removable, and other systems do not know it"),
     ];
@@ -125,12 +129,17 @@ impl Devices {
         self.file.as_ref().is_none_or(|file| file.probe().bytes.is_multiple_of(BLOCK_SIZE as u64))
     }
 
+    fn further_blocks(&self) -> u64 {
+        self.members.iter().skip(1).map(|member| member.device.block_count()).sum()
+    }
+
     /// The blocks of the first device, without a journal that an earlier format put behind its volume.
     pub fn blocks(&self) -> u64 {
         let volume = self.file.as_ref().and_then(|file| {
             let sb = inspect::superblock(&**file).ok()?;
-            let about = About::read(&Area::tail(file.clone(), sb.geo.block_count)?).ok()?;
-            (about.volume == sb.raw.uuid).then_some(sb.geo.block_count)
+            let end = if sb.devices.is_empty() { sb.geo.block_count } else { sb.device_blocks().0 };
+            let about = About::read(&Area::tail(file.clone(), end)?).ok()?;
+            (about.volume == sb.raw.uuid).then_some(end)
         });
         volume.unwrap_or_else(|| self.members.first().map_or(0, |first| first.device.block_count()))
     }
@@ -151,20 +160,31 @@ impl Place {
         if let Self::Nowhere(why) = self { Some(why) } else { None }
     }
 
-    /// Makes the journal of a volume of so many blocks. Returns its size.
-    pub fn make(self, path: &Path, devices: Devices, volume_blocks: u64) -> Result<Option<u64>> {
-        let Devices { mut members, file } = devices;
-        let device = match self {
-            Self::Nowhere(_) => return Ok(None),
-            Self::Within(_) => members.swap_remove(0).device,
-            Self::Behind(blocks) => {
-                drop(members);
-                let start = volume_blocks.next_multiple_of(BLOCKS_PER_SEG.into());
+    /// Makes the journal of a volume that has so many blocks of the first device. Returns its size.
+    pub fn make(self, path: &Path, devices: Devices, blocks: u64) -> Result<Option<u64>> {
+        let Devices { members, file } = devices;
+        let mut members = members.into_iter().map(|member| member.device);
+        let first = match (self, members.next()) {
+            (Self::Nowhere(_), _) | (_, None) => return Ok(None),
+            (Self::Within(_), Some(first)) => first,
+            (Self::Behind(journal), Some(first)) => {
+                drop(first);
+                let start = blocks.next_multiple_of(BLOCKS_PER_SEG.into());
                 let mut file = file.and_then(Arc::into_inner).context("the image is still in use")?;
-                file.set_length(path, (start + blocks) * BLOCK_SIZE as u64).map_err(explain)?;
+                file.set_length(path, (start + journal) * BLOCK_SIZE as u64).map_err(explain)?;
                 Arc::new(file)
             }
         };
-        found::make(&device).map(Some)
+        found::make(&joined(first, members.collect())?).map(Some)
     }
+}
+
+/// The devices of a new volume as one.
+fn joined(first: Arc<dyn BlockDevice>, others: Vec<Arc<dyn BlockDevice>>) -> Result<Arc<dyn BlockDevice>> {
+    if others.is_empty() {
+        return Ok(first);
+    }
+    let (share, shares) = inspect::superblock(&*first)?.device_blocks();
+    let members = std::iter::once((first, share)).chain(others.into_iter().zip(shares)).collect();
+    Ok(Arc::new(MultiDevice::of_volume(members).context("cannot join the devices")?))
 }

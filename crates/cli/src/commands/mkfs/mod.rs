@@ -44,9 +44,9 @@ pub struct Args {
     /// Give the image file all of its storage at once, so that the host never lacks space for it
     #[arg(long, requires = "size")]
     preallocate: bool,
-    /// Make a journal of this size after the end of the volume: an image file becomes longer by it, on a device the volume becomes
-    /// smaller. By default 1/64 of a volume from 256 MiB on, 16 to 256 MiB, but not on removable or several devices, zones and
-    /// object stores
+    /// Make a journal of this size after the end of the volume, of several devices on the first: an image file becomes longer by it, on a
+    /// device the volume becomes smaller. By default 1/64 of a volume from 256 MiB on, 16 to 256 MiB, but not on removable devices, a
+    /// single device with zones, and object stores
     #[arg(long, value_name = "auto|none|SIZE", value_parser = Choice::parse, default_value = "auto")]
     journal: Choice,
     #[command(flatten)]
@@ -95,11 +95,20 @@ pub fn run(args: &Args) -> Result<()> {
     let place = args.journal.place(args, &options, &devices, blocks)?;
     let options = place.leaving_room(options, blocks);
     let report = format(&devices.members, &options).map_err(|e| room::explain(e, &options, blocks))?;
-    let journal = place.make(&args.image, devices, report.layout.geo.block_count)?;
+    let journal = place.make(&args.image, devices, blocks_of_first(&report.layout))?;
     if !args.quiet && !options.features.contains(Features::RO) {
         warn_if_unguarded(args, &report.layout);
     }
     tell(args, &report, journal, place.why_not())
+}
+
+/// Blocks of the first device that are the volume's.
+fn blocks_of_first(layout: &Layout) -> u64 {
+    let lead = u64::from(layout.geo.segment0_blkaddr);
+    match &layout.device_segments[..] {
+        [first, _, ..] => lead + u64::from(*first) * u64::from(BLOCKS_PER_SEG),
+        _ => layout.geo.block_count,
+    }
 }
 
 fn tell(args: &Args, report: &Report, journal: Option<u64>, why_not: Option<&str>) -> Result<()> {

@@ -221,7 +221,7 @@ impl Commit {
         }
         self.write_all_nodes(&mut frozen.nodes)?;
         // Before the SIT, so that the SIT correctly describes a segment that a log leaves in the meantime.
-        let logs = self.nodes.space.log_snapshot(self.journal().is_some());
+        let logs = self.positions_of_logs(reason)?;
         self.check_totals(&frozen)?;
         let nat = self.nodes.nat.flush(reason.ends_mount())?;
         let sit = self.nodes.space.flush_sit()?;
@@ -234,6 +234,15 @@ impl Commit {
         self.base.tx.restart_chain(state.stamp().value());
         self.nodes.nat.committed();
         Ok(self.nodes.space.committed())
+    }
+
+    /// With a journal each log leaves out the block at its position. The last checkpoint of a mount leaves zones as others expect them,
+    /// written up to the positions.
+    fn positions_of_logs(&self, reason: CheckpointReason) -> Result<[Log; 6]> {
+        // Blocks in front of a position are written before the checkpoint is durable.
+        let _order = self.files.in_order();
+        let expected = self.base.dev.is_zoned() && reason.ends_mount();
+        self.nodes.space.log_snapshot(self.journal().is_some() && !expected)
     }
 
     /// With the gate closed the totals are stable: the SIT must have every node, and no more blocks than counted.

@@ -229,10 +229,14 @@ impl Commit {
         }
     }
 
-    /// Canaries: the blocks that another implementation would write first.
+    /// Canaries: the blocks that another implementation would write first, or the stamp where blocks are written in order.
     fn canaries(&self, logs: &[Log; 6]) -> Result<Vec<Canary>> {
         let one = |addr: BlockAddr| -> Result<Canary> {
-            Ok(Canary { addr, crc: segno_journal::data_crc(&self.base.dev.read(addr)?) })
+            let crc = match self.base.dev.stamp().filter(|_| self.base.dev.is_in_order(addr)) {
+                Some(stamp) => segno_journal::data_crc(stamp),
+                None => segno_journal::data_crc(&self.base.dev.read(addr)?),
+            };
+            Ok(Canary { addr, crc })
         };
         logs.iter().map(|log| one(log.position(&self.base.geo))).collect()
     }

@@ -144,6 +144,7 @@ impl Commit {
             Found::Usable(replay) => replay.into_journal()?,
             Found::Make(space) => Journal::create(space, &self.journal_anchor(), self.unique())?,
         };
+        self.base.dev.stamp_zones(journal.stamp());
         let shared = !matches!(self.base.opts.journal, JournalMode::External(_));
         let is_first =
             self.journal.set(MountedJournal::new(journal, shared, self.base.opts.observer.clone())).is_ok();

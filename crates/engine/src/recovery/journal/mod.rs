@@ -12,11 +12,13 @@ mod read;
 use crate::error::{Error, Result};
 use crate::files::Inode;
 use crate::recovery::Recovery;
+use crate::space::CrashedLogs;
 use crate::stat;
 use crate::transaction::{Op, creates};
 use segno_format::{BlockAddr, Corrupt, Ino, Structure};
 use segno_journal::record::Attr;
 use segno_journal::{Record, Replay, Section};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A record that does not match the state it is applied to.
@@ -30,10 +32,14 @@ impl Recovery<'_> {
         if replay.accepted().is_empty() {
             return Ok(false);
         }
-        let sections = self.read_logged(replay)?;
+        let (sections, data) = self.read_logged(replay)?;
         // All numbers of new inodes before the first node is made, which would else be given one of them.
         sections.iter().filter(|s| creates(s)).try_for_each(|s| self.claim_ino(s.ino))?;
-        self.files.space.leave_held_segments()?;
+        if self.base.dev.is_zoned() {
+            self.position_logs(&CrashedLogs { replay: true, nodes: BTreeSet::new(), data })?;
+        } else {
+            self.files.space.leave_held_segments()?;
+        }
         // Space may exceed the limit temporarily: replay is not in the original order, and frees come late.
         self.files.space.counts.lift_limit(true);
         let done = self.replay_sections(&sections);

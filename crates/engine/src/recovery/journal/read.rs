@@ -38,16 +38,15 @@ type Place = usize;
 
 impl Recovery<'_> {
     /// Reads and checks all epochs. Marks the segments of mapped blocks as used, so that replay does not allocate
-    /// them.
-    pub(super) fn read_logged(&self, replay: &Replay) -> Result<Vec<Section>> {
+    /// them, and returns them.
+    pub(super) fn read_logged(&self, replay: &Replay) -> Result<(Vec<Section>, BTreeSet<SegNo>)> {
         let bytes: u64 = replay.accepted().iter().map(|a| a.bytes).sum();
         let shares = if bytes > BATCH { processors().min(MAX_SHARES) } else { 1 };
         let (sections, mapped) = gather(replay, &self.base.geo, shares)?;
-        self.hold_mapped(mapped)?;
-        Ok(sections)
+        Ok((sections, self.hold_mapped(mapped)?))
     }
 
-    fn hold_mapped(&self, mut mapped: Mapped) -> Result<()> {
+    fn hold_mapped(&self, mut mapped: Mapped) -> Result<BTreeSet<SegNo>> {
         mapped.sort_unstable_by_key(|(run, ino)| (run.addr, *ino));
         let mut segs: BTreeSet<SegNo> = BTreeSet::new();
         let mut free_from = BlockAddr(0);
@@ -60,8 +59,8 @@ impl Recovery<'_> {
             }
             free_from = run.addr.offset(run.count);
         }
-        self.files.space.with_table(|t| segs.into_iter().for_each(|seg| t.hold_all(seg)));
-        Ok(())
+        self.files.space.with_table(|t| segs.iter().for_each(|&seg| t.hold_all(seg)));
+        Ok(segs)
     }
 }
 

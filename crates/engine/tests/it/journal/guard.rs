@@ -11,7 +11,9 @@ use segno_format::{Block, Features, Ino};
 use segno_journal::Journal;
 use segno_layout::Pack;
 use segno_mkfs::MkfsOptions;
-use segno_testkit::{CrashLog, CrashPlan, CrashStates, Fault, FaultCall, FaultDevice, FaultError, RecordDevice};
+use segno_testkit::{
+    CrashLog, CrashPlan, CrashStates, Fault, FaultCall, FaultDevice, FaultError, RecordDevice,
+};
 use std::sync::Arc;
 
 fn guarded() -> MountOptions {
@@ -229,5 +231,5 @@ fn no_failed_write_leaves_work_hidden_in_a_volume_without_the_mark() {
         (hidden, failed) = (hidden + u32::from(is_hidden), failed + 1);
     }
     println!("{failed} writes, {hidden} with hidden orphans");
-    assert!(hidden > 0 && failed > 10, "{hidden} of {failed}");
+    assert!(hidden > 0 && failed > hidden, "{hidden} of {failed}");
 }
