@@ -211,12 +211,14 @@ impl RawCheckpoint {
 
     /// Lets the checkpoint of a guarded volume show no work to others. Linux frees orphans and syncs quota files also of volumes that it
     /// mounts read-only, and then writes a checkpoint; without the flag of orphans, and with the one of doubtful quota, it does not. The blocks
-    /// of orphans are in the pack all the same. Call it before [`seal`](Self::seal).
-    pub fn hide_work(block: &mut [u8], has_quota: bool) {
+    /// of orphans are in the pack all the same. In such a mount it also resets zones in which nothing of the checkpoint is valid, unless
+    /// checkpoints are disabled. Call it before [`seal`](Self::seal).
+    pub fn hide_work(block: &mut [u8], has_quota: bool, has_zones: bool) {
         let mut flags =
             CpFlags::from_bits_retain(word(block, core::mem::offset_of!(RawCheckpoint, ckpt_flags)))
                 .difference(CpFlags::ORPHAN_PRESENT);
         flags.set(CpFlags::QUOTA_NEED_FSCK, has_quota || flags.contains(CpFlags::QUOTA_NEED_FSCK));
+        flags.set(CpFlags::DISABLED, has_zones);
         set_word(block, core::mem::offset_of!(RawCheckpoint, ckpt_flags), flags.bits());
     }
 

@@ -75,14 +75,16 @@ impl Followed {
             |at: u64| zones.iter().find(|zone| (zone.start..zone.start + zone.blocks).contains(&at));
         let positions = self.positions.iter().map(|at| u64::from(at.0));
         let writable = positions.clone().filter(|&at| zone_of(at).is_none_or(|zone| zone.pointer == at));
-        let empty = zones.iter().find(|zone| zone.pointer == zone.start).map(|zone| zone.start);
+        let logs: BTreeSet<u64> = positions.clone().filter_map(|at| Some(zone_of(at)?.start)).collect();
+        let is_empty = |zone: &&&Zone| zone.pointer == zone.start && !logs.contains(&zone.start);
+        let empty = zones.iter().find(is_empty).map(|zone| zone.start);
         let mut all: Vec<_> = writable.chain(empty).map(Foreign::Write).collect();
-        let logs: BTreeSet<u64> = positions.filter_map(|at| Some(zone_of(at)?.start)).collect();
-        let mapped = self.sections().flat_map(|section| section.records).filter_map(|record| match record {
-            Record::Map(map) | Record::Packed(map) => map.runs.first().map(|run| u64::from(run.addr.0)),
-            _ => None,
+        let runs = self.sections().flat_map(|section| section.records).flat_map(|record| match record {
+            Record::Map(map) | Record::Packed(map) => map.runs,
+            _ => Vec::new(),
         });
-        let entered: BTreeSet<u64> = mapped.filter_map(|at| Some(zone_of(at)?.start)).collect();
+        let ends = runs.flat_map(|run| [run.addr, run.addr.offset(run.count.saturating_sub(1))]);
+        let entered: BTreeSet<u64> = ends.filter_map(|at| Some(zone_of(at.0.into())?.start)).collect();
         all.extend(entered.difference(&logs).map(|&zone| Foreign::Reset(zone)));
         Ok(all)
     }
@@ -119,4 +121,38 @@ fn followed(opened: &Opened) -> Option<Followed> {
 fn whole_pack(device: &dyn BlockDevice, sb: &Superblock, index: usize) -> Option<(Checkpoint, Block)> {
     let head = PackHead::read(sb.geo.pack_addr(index), |at| device.block(at)).ok()?.ok()?;
     Some((Checkpoint { volume: sb.raw.uuid, version: head.version(), crc: head.crc }, head.block))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::Fs;
+    use crate::setup;
+    use segno_engine::Owner;
+
+    /// What another implementation does to a volume on zones: it goes on at a position, opens a zone, and resets one with new data.
+    #[test]
+    fn each_way_of_writing_to_zones_is_tried() {
+        for name in ["zonedjournal", "zonedbeside"] {
+            let setup = setup::chosen(Some(name), 0).unwrap();
+            let memory = Arc::new(MemDevice::from_snapshot(&setup.base));
+            let mut mounted = setup.mount(memory.clone(), 2).unwrap();
+            let root = mounted.root();
+            let file = mounted.mknod(root, b"file", 0o100_644, (0, 0), Owner::default()).unwrap();
+            // More than a zone.
+            for at in 0..80 {
+                mounted.write(file, at << 15, &[7; 1 << 15]).unwrap();
+            }
+            mounted.fsync(file, false).unwrap();
+            mounted.fsync(file, false).unwrap();
+            let image = memory.snapshot();
+            assert!(records(&setup, &image) > 0);
+            let volume = opened(&setup, &image).unwrap();
+            let writes = followed(&volume).unwrap().foreign_writes(&*volume.volume).unwrap();
+            println!("{name}: {writes:?}");
+            let resets = writes.iter().filter(|write| matches!(write, Foreign::Reset(_))).count();
+            assert!(resets > 0 && writes.len() - resets > 3, "{writes:?}");
+            notices_foreign_writes(&setup, &image).unwrap();
+        }
+    }
 }

@@ -5,3 +5,4 @@ mod rig;
 mod ring;
 mod stale;
 mod vacant;
+mod zones;

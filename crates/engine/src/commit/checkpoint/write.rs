@@ -352,7 +352,8 @@ impl Commit {
         let start = self.base.geo.pack_addr(index);
         let seal = |block: &mut [u8], marks: Marks| {
             if marks.guarded {
-                RawCheckpoint::hide_work(block, self.nodes.quota.needs_check().is_some());
+                let has_quota = self.nodes.quota.needs_check().is_some();
+                RawCheckpoint::hide_work(block, has_quota, self.base.dev.is_zoned());
             }
             RawCheckpoint::set_external_journal(block, marks.external);
             RawCheckpoint::seal(block)
