@@ -117,6 +117,12 @@ impl Area {
 }
 
 impl Vacant {
+    /// Its blocks.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        self.0.blocks()
+    }
+
     pub(crate) fn area(self) -> Area {
         self.0
     }

@@ -286,3 +286,35 @@ fn no_command_gives_up_a_journal_that_is_ahead_of_its_volume() {
         assert!(output(&["check", "-f", image]).ends_with("clean\n"), "{case}");
     }
 }
+
+/// A new file gets the size of a journal behind the volume; of an existing one all is used, if nothing else is there.
+#[test]
+fn mkfs_makes_one_in_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let [image, side, other] = ["image", "side", "other"].map(path);
+    let words = |more: &[&'static str]| {
+        [&["mkfs", "-f", "--size", "512M", "--journal-device", &side], more, &[&image]].concat()
+    };
+    let length = |path: &str| fs::metadata(path).unwrap().len();
+    let said = output(&words(&[]));
+    assert!(
+        said.ends_with(&format!("a journal of 16.0 MiB is in {side}: mount with -o journal={side}\n")),
+        "{said}"
+    );
+    assert_eq!((length(&image), length(&side)), (512 << 20, 16 << 20));
+    fs::remove_file(&side).unwrap();
+    output(&words(&["--journal", "32M"]));
+    assert_eq!((length(&image), length(&side)), (512 << 20, 32 << 20));
+    output(&["put", "--journal", &side, &image, "Cargo.toml", "/"]);
+    let mounts = json(&["journal", "info", "--json", "--journal", &side, &image])["journal"]["mounts"].take();
+    assert!(mounts.as_u64() > Some(1), "it was in use: {mounts}");
+    for more in [&["--journal", "none"][..], &["-O", "ro"]] {
+        let (code, said) = refusal(&words(more));
+        assert!(code == 2 && said.contains("--journal-device is not for"), "{code} {said}");
+    }
+    fs::write(&side, vec![7; 1 << 20]).unwrap();
+    let (code, said) = refusal(&["mkfs", "--size", "512M", "--journal-device", &side, &other]);
+    assert!(code == 1 && said.contains("holds other data"), "{code} {said}");
+    assert_eq!(fs::read(&side).unwrap(), vec![7; 1 << 20]);
+}

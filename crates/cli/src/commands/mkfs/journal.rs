@@ -2,11 +2,12 @@
 use super::Args;
 use crate::commands::journal::found;
 use crate::exit::usage;
+use crate::external_journal;
 use crate::image::explain;
 use crate::store;
 use anyhow::{Context, Result, anyhow, ensure};
 use segno::inspect;
-use segno_device::{BlockDevice, FileDevice, Location, MultiDevice, is_removable};
+use segno_device::{BlockDevice, FileDevice, Location, MultiDevice, OpenOptions, is_removable};
 use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Features, size};
 use segno_journal::{About, Area, Journal};
 use segno_mkfs::{Member, MkfsOptions};
@@ -40,6 +41,8 @@ pub enum Place {
     Within(u64),
     /// Behind the volume, with this number of blocks: the image file becomes longer.
     Behind(u64),
+    /// In the file or device of `--journal-device`. A new file gets this number of blocks.
+    Beside(u64),
 }
 
 /// The devices of a new volume.
@@ -60,7 +63,15 @@ impl Choice {
 
     /// Refuses a size that this volume cannot have, before anything is opened.
     pub fn check(self, args: &Args, options: &MkfsOptions) -> Result<()> {
+        let is_beside = args.journal_device.is_some();
+        if is_beside && (self == Self::None || options.features.contains(Features::RO)) {
+            return Err(usage(anyhow!("--journal-device is not for a volume without a journal")));
+        }
         let Self::Bytes(bytes) = self else { return Ok(()) };
+        ensure!(found::blocks_of(bytes)? <= Journal::MOST_BLOCKS, "a journal has up to 4 GiB");
+        if is_beside {
+            return Ok(());
+        }
         let impossible = [
             (args.sparse, "a sparse image"),
             (args.sectors.is_some(), "a number of sectors"),
@@ -73,7 +84,6 @@ impl Choice {
         if let Some((_, what)) = impossible.into_iter().find(|(is, _)| *is) {
             return Err(usage(anyhow!("--journal SIZE is not for {what}")));
         }
-        ensure!(found::blocks_of(bytes)? <= Journal::MOST_BLOCKS, "a journal has up to 4 GiB");
         Ok(())
     }
 
@@ -84,6 +94,9 @@ impl Choice {
             Self::None => return Ok(Place::Nowhere("as asked for")),
             Self::Auto => {
                 let bytes = (blocks + devices.further_blocks()) * BLOCK_SIZE as u64;
+                if args.journal_device.is_some() {
+                    return Ok(Place::Beside((bytes / SHARE).clamp(LEAST, MOST) / BLOCK_SIZE as u64));
+                }
                 let most = if may_grow { MOST } else { MOST.min(blocks * BLOCK_SIZE as u64 / PART_OF_FIRST) };
                 if let Some(why) = unsuited(args, options, devices, bytes, most)? {
                     return Ok(Place::Nowhere(why));
@@ -92,7 +105,11 @@ impl Choice {
             }
             Self::Bytes(bytes) => found::blocks_of(bytes)?,
         };
-        Ok(if may_grow { Place::Behind(journal) } else { Place::Within(journal) })
+        Ok(match args.journal_device {
+            Some(_) => Place::Beside(journal),
+            None if may_grow => Place::Behind(journal),
+            None => Place::Within(journal),
+        })
     }
 }
 
@@ -149,7 +166,7 @@ impl Place {
     /// Options of a volume on a device of so many blocks, without an earlier journal, that leave room for this one.
     pub fn leaving_room(self, options: MkfsOptions, blocks: u64) -> MkfsOptions {
         match self {
-            Self::Nowhere(_) => options,
+            Self::Nowhere(_) | Self::Beside(_) => options,
             Self::Within(gap_blocks) => MkfsOptions { gap_blocks, ..options },
             Self::Behind(_) => MkfsOptions { blocks: Some(blocks), ..options },
         }
@@ -161,17 +178,21 @@ impl Place {
     }
 
     /// Makes the journal of a volume that has so many blocks of the first device. Returns its size.
-    pub fn make(self, path: &Path, devices: Devices, blocks: u64) -> Result<Option<u64>> {
+    pub fn make(self, args: &Args, devices: Devices, blocks: u64) -> Result<Option<u64>> {
         let Devices { members, file } = devices;
         let mut members = members.into_iter().map(|member| member.device);
         let first = match (self, members.next()) {
             (Self::Nowhere(_), _) | (_, None) => return Ok(None),
+            (Self::Beside(journal), Some(first)) => {
+                let path = args.journal_device.as_deref().context("no file for the journal")?;
+                return beside(args, path, journal, &joined(first, members.collect())?).map(Some);
+            }
             (Self::Within(_), Some(first)) => first,
             (Self::Behind(journal), Some(first)) => {
                 drop(first);
                 let start = blocks.next_multiple_of(BLOCKS_PER_SEG.into());
                 let mut file = file.and_then(Arc::into_inner).context("the image is still in use")?;
-                file.set_length(path, (start + journal) * BLOCK_SIZE as u64).map_err(explain)?;
+                file.set_length(&args.image, (start + journal) * BLOCK_SIZE as u64).map_err(explain)?;
                 Arc::new(file)
             }
         };
@@ -187,4 +208,22 @@ fn joined(first: Arc<dyn BlockDevice>, others: Vec<Arc<dyn BlockDevice>>) -> Res
     let (share, shares) = inspect::superblock(&*first)?.device_blocks();
     let members = std::iter::once((first, share)).chain(others.into_iter().zip(shares)).collect();
     Ok(Arc::new(MultiDevice::of_volume(members).context("cannot join the devices")?))
+}
+
+/// Makes the journal of a volume in a file, a new one of so many blocks, or on a device.
+fn beside(args: &Args, path: &Path, blocks: u64, volume: &Arc<dyn BlockDevice>) -> Result<u64> {
+    let device: Arc<dyn BlockDevice> = if path.exists() {
+        let images: Vec<_> = std::iter::once(&args.image).chain(&args.devices).cloned().collect();
+        external_journal::open(path, &images, OpenOptions::default())?
+    } else {
+        Arc::new(FileDevice::create(path, blocks * BLOCK_SIZE as u64, false).map_err(explain)?)
+    };
+    let sb = inspect::superblock(&**volume)?;
+    let checkpoint = inspect::checkpoint(&**volume, &sb)?.journaled(&sb);
+    let area = Area::whole(device);
+    let space = if args.force { area.clear() } else { area.vacant(&checkpoint.volume) };
+    let space = space.with_context(|| path.display().to_string())?;
+    let bytes = space.blocks() * BLOCK_SIZE as u64;
+    found::make_in(space, &checkpoint)?;
+    Ok(bytes)
 }

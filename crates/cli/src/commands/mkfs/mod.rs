@@ -49,6 +49,9 @@ pub struct Args {
     /// single device with zones, and object stores
     #[arg(long, value_name = "auto|none|SIZE", value_parser = Choice::parse, default_value = "auto")]
     journal: Choice,
+    /// Make the journal in this file or on this device: each mount names it then, with -o journal=FILE. A new file gets the size
+    #[arg(long, value_name = "FILE", conflicts_with = "sparse")]
+    journal_device: Option<PathBuf>,
     #[command(flatten)]
     volume: VolumeArgs,
     /// Make a zoned volume; sections are zones
@@ -95,7 +98,7 @@ pub fn run(args: &Args) -> Result<()> {
     let place = args.journal.place(args, &options, &devices, blocks)?;
     let options = place.leaving_room(options, blocks);
     let report = format(&devices.members, &options).map_err(|e| room::explain(e, &options, blocks))?;
-    let journal = place.make(&args.image, devices, blocks_of_first(&report.layout))?;
+    let journal = place.make(args, devices, blocks_of_first(&report.layout))?;
     if !args.quiet && !options.features.contains(Features::RO) {
         warn_if_unguarded(args, &report.layout);
     }
@@ -291,7 +294,17 @@ fn print(args: &Args, report: &Report, journal: Option<u64>, why_not: Option<&st
         size::human(usable_bytes(&report.layout))
     )?;
     match (journal, why_not) {
-        (Some(bytes), _) => writeln!(out, "a journal of {} follows it", size::human(bytes))?,
+        (Some(bytes), _) => {
+            let bytes = size::human(bytes);
+            match &args.journal_device {
+                None => writeln!(out, "a journal of {bytes} follows it")?,
+                Some(file) => writeln!(
+                    out,
+                    "a journal of {bytes} is in {0}: mount with -o journal={0}",
+                    file.display()
+                )?,
+            }
+        }
         (None, Some(why)) => writeln!(out, "no journal: {why}")?,
         (None, None) => {}
     }
