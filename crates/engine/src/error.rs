@@ -42,11 +42,8 @@ pub enum Error {
         "replaying what a crash left needs more than {0} MiB of memory: mount the volume writable once, or allow a larger cache"
     )]
     RecoveryMemory(u64),
-    /// The journal proves that the newest checkpoint is lost.
-    #[error(
-        "the volume is damaged, and was not changed: {0}. A read-only mount shows the older checkpoint, `segno \
-         rescue` copies newer files that are still on the device; `segno journal discard` then gives up the journal"
-    )]
+    /// The journal proves that the newest checkpoint, or a group of its own, is lost.
+    #[error("the volume is damaged, and was not changed: {0}. {way_out}", way_out = .0.way_out())]
     JournalAhead(Stale),
     /// The volume was not unmounted, and the external journal of its last mount was not given.
     #[error(

@@ -7,7 +7,7 @@ use crate::header::{Header, PayloadKind};
 use crate::journal::{Journal, Live};
 use crate::payload::Payload;
 use crate::record::{Map, Record, data_crc};
-use crate::ring::{Ring, Window};
+use crate::ring::{MAX_GROUP_BLOCKS, Ring, SUPERBLOCKS, Window};
 use crate::superblock::{Anchor, Canary, Checkpoint, JournalSuperblock, Tail};
 use crate::zones::{Zones, stamp};
 use segno_device::{BlockDevice, Operation};
@@ -69,6 +69,19 @@ pub enum Stale {
         "the volume's newest checkpoint is unreadable, and what followed the one before is no longer in the journal"
     )]
     Reclaimed,
+    /// A group that was durable is none any more, and groups follow it.
+    #[error(
+        "group {seq} of the journal, at its block {at}, is damaged, and changes that were durable are in it and behind it; the {kept} \
+         records before it are whole"
+    )]
+    DamagedGroup {
+        /// Its number.
+        seq: u64,
+        /// Its first block, counted from the start of the journal.
+        at: u64,
+        /// Records in front of it that the volume lacks.
+        kept: u64,
+    },
     /// A block that only this journal's mounts leave alone has changed.
     #[error("block {at} was written without it: the volume was mounted elsewhere since the crash; {lost}")]
     ForeignWrite {
@@ -107,11 +120,26 @@ impl Stale {
         }
     }
 
-    /// Whether the journal proves that the volume lacks a checkpoint it had. A new checkpoint would remove the evidence, and
-    /// reuse blocks that the lost one refers to.
+    /// Whether the journal proves that something durable is lost: a checkpoint that the volume had, or a group. A new checkpoint would
+    /// remove the evidence, and reuse blocks that what is lost refers to.
     #[must_use]
     pub fn is_damage(&self) -> bool {
-        matches!(self, Self::AheadOfVolume { .. } | Self::Reclaimed)
+        matches!(self, Self::AheadOfVolume { .. } | Self::Reclaimed | Self::DamagedGroup { .. })
+    }
+
+    /// What a user can do about damage.
+    #[must_use]
+    pub fn way_out(&self) -> &'static str {
+        match self {
+            Self::DamagedGroup { .. } => {
+                "A read-only mount shows the last checkpoint, `segno rescue` copies newer files that are still on the device; `segno \
+                 journal replay --force` applies what is before the damage and gives up the rest"
+            }
+            _ => {
+                "A read-only mount shows the older checkpoint, `segno rescue` copies newer files that are still on the device; `segno \
+                 journal discard` then gives up the journal"
+            }
+        }
     }
 }
 
@@ -127,6 +155,15 @@ pub struct Replay {
     head: Tail,
     /// Why the log ends where it does.
     end: &'static str,
+}
+
+/// Up to where a log is followed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// To where a cut has left it.
+    Sound,
+    /// Or to a group that is damaged.
+    Damaged,
 }
 
 /// A group of the chain.
@@ -146,11 +183,24 @@ impl Journal {
     /// Reads the journal in `area` for the volume whose checkpoint in force is `cp` and whose blocks are `data`.
     /// Nothing is written.
     pub fn open(area: Area, cp: &Checkpoint, data: &dyn BlockDevice) -> Result<Opened> {
+        Self::open_up_to(End::Sound, area, cp, data)
+    }
+
+    /// Gives up a group that was durable and is damaged, and all behind it. What is before it can be replayed then.
+    pub fn give_up_damage(area: Area, cp: &Checkpoint, data: &dyn BlockDevice) -> Result<()> {
+        match Self::open_up_to(End::Damaged, area, cp, data)? {
+            // The groups of a new mount begin where the damaged one was.
+            Opened::Usable(replay) => replay.into_journal().map(drop),
+            Opened::Stale(_) => Ok(()),
+        }
+    }
+
+    fn open_up_to(end: End, area: Area, cp: &Checkpoint, data: &dyn BlockDevice) -> Result<Opened> {
         let mut superblock = JournalSuperblock::read(&area)?;
         if superblock.volume != cp.volume {
             return Ok(Opened::Stale(Stale::OtherVolume));
         }
-        if superblock.blocks > area.blocks().saturating_sub(crate::ring::SUPERBLOCKS) {
+        if superblock.blocks > area.blocks().saturating_sub(SUPERBLOCKS) {
             return Ok(Opened::Stale(Stale::Truncated));
         }
         let ring = Ring { seed: superblock.seed(), blocks: superblock.blocks, area };
@@ -170,17 +220,17 @@ impl Journal {
         if let Some(at) = foreign_write(&anchor.cp.canaries, &superblock.journal, &zones, data)? {
             return Ok(Opened::Stale(Stale::ForeignWrite { at, lost: lost(&scan) }));
         }
+        if let (End::Sound, Some(at)) = (end, damaged(&ring, &superblock, &scan)?) {
+            let (seq, kept) = (at.seq, lost(&scan).records);
+            return Ok(Opened::Stale(Stale::DamagedGroup { seq, at: SUPERBLOCKS + at.index, kept }));
+        }
         drop_unfinished(&mut scan);
         if let Some(at) = check_data(&ring, &mut scan, &anchor, &zones, data)? {
             return Ok(Opened::Stale(Stale::ForeignWrite { at, lost: lost(&scan) }));
         }
         superblock.mount = scan.chain.iter().map(|f| f.header.mount).fold(superblock.mount, u32::max);
         let accepted = accepted(&scan, &anchor);
-        let head = scan.chain.last().map_or(superblock.tail, |f| Tail {
-            index: ring.after(f.live.index, f.live.blocks),
-            seq: f.live.seq + 1,
-            prev_crc: f.sum,
-        });
+        let head = behind(&ring, &superblock, &scan);
         let live = scan.chain.iter().map(|f| f.live).collect();
         let end = scan.end;
         Ok(Opened::Usable(Box::new(Replay { ring, superblock, anchor, accepted, live, head, end })))
@@ -293,8 +343,7 @@ fn scan(ring: &Ring, superblock: &JournalSuperblock) -> Result<Scan> {
             Err(why) => break why,
         };
         let h = loaded.header;
-        let cut_off = h.seq >= superblock.mount_seq && h.mount < superblock.mount;
-        if h.seq != at.seq || h.prev_crc != at.prev_crc || cut_off {
+        if h.seq != at.seq || h.prev_crc != at.prev_crc || is_cut_off(&h, superblock) {
             break "a group of another time";
         }
         let blocks = u64::from(h.blocks);
@@ -313,6 +362,36 @@ fn scan(ring: &Ring, superblock: &JournalSuperblock) -> Result<Scan> {
         at = Tail { index: ring.after(at.index, blocks), seq: at.seq + 1, prev_crc: sum };
     };
     Ok(out)
+}
+
+/// Whether a recovery did not accept a group: a later mount goes on at its number.
+fn is_cut_off(header: &Header, superblock: &JournalSuperblock) -> bool {
+    header.seq >= superblock.mount_seq && header.mount < superblock.mount
+}
+
+/// Where the chain goes on.
+fn behind(ring: &Ring, superblock: &JournalSuperblock, scan: &Scan) -> Tail {
+    scan.chain.last().map_or(superblock.tail, |f| Tail {
+        index: ring.after(f.live.index, f.live.blocks),
+        seq: f.live.seq + 1,
+        prev_crc: f.sum,
+    })
+}
+
+/// The place where the chain ends, if a group behind it says that the one there was durable. A cut leaves no such group: the next one
+/// is written when the flush of the one before has returned. It begins at most a group further on.
+fn damaged(ring: &Ring, superblock: &JournalSuperblock, scan: &Scan) -> Result<Option<Tail>> {
+    let end = behind(ring, superblock, scan);
+    let (mut window, most) = (Window::default(), MAX_GROUP_BLOCKS.min(ring.blocks - 1));
+    for n in 1..=most {
+        let block = ring.read(&mut window, ring.after(end.index, n), 1)?;
+        let header = block.first().and_then(|block| Header::decode(&block.0, ring.seed).ok());
+        let knows = |h: &Header| h.seq > end.seq && h.durable_seq >= end.seq && !is_cut_off(h, superblock);
+        if header.is_some_and(|(h, _)| knows(&h)) {
+            return Ok(Some(end));
+        }
+    }
+    Ok(None)
 }
 
 /// The first canary that has changed, or the first zone that somebody else wrote to. A new journal has no canaries yet.

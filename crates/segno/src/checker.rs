@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 const AHEAD: &str = "a repair would give up what the journal shows to be lost. `segno rescue` copies files that are still on the device; \
                      `segno journal discard` then gives up the journal, and a check repairs the rest";
+const DAMAGED: &str = "a repair would give up what was durable. `segno rescue` copies files that are still on the device; `segno journal replay \
+                       --force` applies what is before the damage, and a check repairs the rest";
 const NOT_NAMED: &str = "a repair would give up the changes in the external journal";
 
 /// The outcome of a check, with replay.
@@ -64,6 +66,7 @@ impl Judged {
     #[must_use]
     pub fn keeps_journal(&self) -> Option<&'static str> {
         match &self.left {
+            Ok(Left::Ahead(Stale::DamagedGroup { .. })) => Some(DAMAGED),
             Ok(Left::Ahead(_)) => Some(AHEAD),
             Ok(Left::NotNamed) => Some(NOT_NAMED),
             _ => None,

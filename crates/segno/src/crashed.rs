@@ -70,7 +70,7 @@ fn of_journal(device: &Arc<dyn BlockDevice>, journal: Option<Area>) -> Result<Op
 
 /// Of a journal after the volume.
 fn of_tail(device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Result<Option<Left>, Cause> {
-    if sb.features.intersects(Features::BLKZONED | Features::RO) {
+    if sb.features.contains(Features::RO) {
         return Ok(None);
     }
     let Some(area) = Area::tail(device.clone(), sb.geo.block_count) else { return Ok(None) };

@@ -249,10 +249,7 @@ fn no_command_gives_up_a_journal_that_is_ahead_of_its_volume() {
             let out = segno(&[&["check"], options, &side, &[image]].concat());
             let said = String::from_utf8(out.stdout).unwrap();
             assert_eq!(out.status.code(), Some(4), "{case} {options:?}: {said}");
-            assert!(
-                said.contains("the newest checkpoint of the volume is lost"),
-                "{case} {options:?}: {said}"
-            );
+            assert!(said.contains("something durable is lost"), "{case} {options:?}: {said}");
             assert!(said.contains("records of 13 inodes") && !said.contains("mkfs"), "{case}: {said}");
         }
         let said = output(&[&["journal", "info"], &side[..], &[image]].concat());

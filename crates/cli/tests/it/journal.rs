@@ -393,6 +393,46 @@ fn committed_changes_are_discarded_only_by_force() {
     assert_eq!(j.info()["to_replay"]["groups"], 1, "a new one is made");
 }
 
+/// A group in the middle is no end of the log: what was durable behind it is not given up in silence.
+#[test]
+fn a_damaged_group_is_given_up_only_by_force() {
+    let j = Journaled::new();
+    j.crash(JournalMode::Auto, &["a", "b", "c", "d"]);
+    let mut bytes = std::fs::read(j.image()).unwrap();
+    let ring = 64 * MIB as usize + 2 * 4096;
+    let groups: Vec<usize> =
+        (ring..ring + (1 << 20)).step_by(4096).filter(|&at| bytes[at..].starts_with(b"SEGJ")).collect();
+    // The announcement of the first checkpoint, then a group for each name.
+    assert_eq!(groups.len(), 5, "{groups:?}");
+    bytes[groups[2] + 70] ^= 1;
+    std::fs::write(j.image(), &bytes).unwrap();
+    let why = "of the journal, at its block";
+    let info = j.info();
+    assert_eq!(info["state"], "damaged", "{info}");
+    assert!(output(&["journal", "info", &j.image()]).contains("state         damaged: group"));
+    let shown = super::segno(&["ls", &j.image()]);
+    let said = String::from_utf8(shown.stderr).unwrap();
+    assert!(shown.stdout.is_empty() && said.contains(why), "{said}");
+    for words in [
+        &["put", "IMAGE", "/dev/null", "/x"][..],
+        &["journal", "replay", "IMAGE"],
+        &["journal", "discard", "IMAGE"],
+    ] {
+        let words: Vec<_> =
+            words.iter().map(|w| if *w == "IMAGE" { j.image() } else { (*w).to_owned() }).collect();
+        let (code, said) = refusal(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        assert!(code == 1 && said.contains(why) && said.contains("journal replay --force"), "{code} {said}");
+    }
+    let checked = super::segno(&["check", &j.image()]);
+    let said = String::from_utf8(checked.stdout).unwrap();
+    assert!(checked.status.code() == Some(4) && said.contains("something durable is lost: group"), "{said}");
+    assert!(std::fs::read(j.image()).unwrap() == bytes, "it was written to");
+    output(&["journal", "replay", "--force", &j.image()]);
+    assert_eq!(j.names(), "a\n");
+    assert!(output(&["check", &j.image()]).ends_with("clean\n"));
+    f2fs_tools::assert_clean("after a damaged group", j.image().as_ref());
+}
+
 #[test]
 fn an_empty_or_stale_one_goes_without_force() {
     let j = Journaled::new();

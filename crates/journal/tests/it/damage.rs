@@ -3,7 +3,7 @@ use crate::rig::*;
 use proptest::prelude::*;
 use segno_device::BlockDevice;
 use segno_format::Block;
-use segno_journal::{Area, Journal};
+use segno_journal::{Area, Journal, Stale};
 
 fn flip(dev: &dyn BlockDevice, at: u64, bit: usize) {
     let mut block = [Block::zeroed()];
@@ -12,22 +12,84 @@ fn flip(dev: &dyn BlockDevice, at: u64, bit: usize) {
     dev.write(at, &[&block[0]]).unwrap();
 }
 
-/// Every bit, padding included: the group before stays, the changed one and what follows it go.
+/// The first block of the group with a number.
+fn place(dev: &dyn BlockDevice, seq: u64) -> u64 {
+    let begins = |at: &u64| {
+        let mut block = [Block::zeroed()];
+        dev.read(*at, &mut block).unwrap();
+        let [Block(bytes)] = &block;
+        bytes.starts_with(b"SEGJ") && bytes[8..16] == seq.to_le_bytes()
+    };
+    (2..dev.block_count()).find(begins).unwrap()
+}
+
+/// Every bit, padding included: the group before stays, the changed one and what follows it go. If it was durable, that is damage.
 #[test]
 fn every_flipped_bit_of_a_group_is_seen() {
-    let dev = device(64);
-    let journal = create(&dev);
-    for epoch in 1..=3 {
-        journal.append(&group(epoch, 1)).unwrap();
+    for durable in [false, true] {
+        let dev = device(64);
+        let journal = create(&dev);
+        for epoch in 1..=3 {
+            journal.append(&group(epoch, 1)).unwrap();
+            if durable {
+                journal.flush().unwrap();
+            }
+        }
+        journal.flush().unwrap();
+        let second = 2 + 1;
+        for bit in 0..4096 * 8 {
+            flip(&*dev, second, bit);
+            if durable {
+                let why = stale(open(&dev, 1));
+                assert_eq!(why, Stale::DamagedGroup { seq: 2, at: second, kept: 1 }, "bit {bit}");
+                assert!(why.is_damage());
+            } else {
+                assert_eq!(epochs(&replay(open(&dev, 1))), [1], "bit {bit}");
+            }
+            flip(&*dev, second, bit);
+        }
+        assert_eq!(epochs(&replay(open(&dev, 1))), [1, 2, 3]);
     }
-    journal.flush().unwrap();
-    let second = 2 + 1;
-    for bit in 0..4096 * 8 {
-        flip(&*dev, second, bit);
-        assert_eq!(epochs(&replay(open(&dev, 1))), [1], "bit {bit}");
-        flip(&*dev, second, bit);
+}
+
+/// Of large groups, around the end of the ring, and of the last one, which nothing follows. What is given up stays so.
+#[test]
+fn a_damaged_group_is_given_up_with_all_behind_it() {
+    for (blocks, before) in [(1, 1), (5, 3), (9, 4), (9, 5)] {
+        let dev = device(64);
+        let journal = create(&dev);
+        // The log begins later in the ring.
+        for version in 2..2 + before {
+            journal.append(&group(version, blocks)).unwrap();
+            journal.intend(intent(version, version)).unwrap();
+            journal.flush().unwrap();
+            journal.reclaim().unwrap();
+            journal.flush().unwrap();
+        }
+        let first = 2 + before;
+        for epoch in first..first + 3 {
+            journal.append(&group(epoch, blocks)).unwrap();
+            journal.flush().unwrap();
+        }
+        let found = replay(open(&dev, first - 1));
+        let places: Vec<u64> = found.accepted().iter().map(|a| place(&*dev, a.seq)).collect();
+        let [_, second, third] = places[..] else { panic!("{places:?}") };
+        flip(&*dev, third, 5);
+        assert_eq!(
+            epochs(&replay(open(&dev, first - 1))),
+            [first, first + 1],
+            "nothing tells that it was whole"
+        );
+        flip(&*dev, third, 5);
+        flip(&*dev, second, 5);
+        let why = stale(open(&dev, first - 1));
+        assert!(matches!(why, Stale::DamagedGroup { at, .. } if at == second), "{why}");
+        let (area, cp) = (Area::whole(dev.clone()), checkpoint(first - 1));
+        Journal::give_up_damage(area.clone(), &cp, &*device(8)).unwrap();
+        assert_eq!(epochs(&replay(open(&dev, first - 1))), [first]);
+        flip(&*dev, second, 5);
+        assert_eq!(epochs(&replay(open(&dev, first - 1))), [first], "given up for good");
     }
-    assert_eq!(epochs(&replay(open(&dev, 1))), [1, 2, 3]);
 }
 
 /// One of the two superblocks at a time: the other serves.

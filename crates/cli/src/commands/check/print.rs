@@ -45,7 +45,7 @@ pub fn print(out: &mut impl Write, judged: &Judged) -> Result<()> {
         writeln!(out, "checkpoint {:#x} in pack {}, {left}", s.checkpoint_ver, s.pack)?;
     }
     if let Some(why) = judged.lost_checkpoint() {
-        writeln!(out, "error: the newest checkpoint of the volume is lost: {why}")?;
+        writeln!(out, "error: something durable is lost: {why}")?;
     } else if let Some(e) = judged.replay_error() {
         writeln!(out, "error: what a crash left cannot be replayed: {e}")?;
     } else if !judged.replayed && s.roll_forward.fsynced > 0 {

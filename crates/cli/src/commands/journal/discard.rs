@@ -34,6 +34,10 @@ pub fn run(args: &DiscardArgs) -> Result<()> {
              files that are still on the device; --force gives up the journal",
             of.image.display()
         ),
+        Ok(Some(Opened::Stale(why @ Stale::DamagedGroup { .. }))) if !args.force => bail!(
+            "{why}. `segno journal replay --force {}` applies these; --force gives up all",
+            of.image.display()
+        ),
         Ok(None | Some(Opened::Stale(_))) => 0,
         Ok(Some(Opened::Usable(replay))) => replay.accepted().len(),
         Err(e) if !args.force => {

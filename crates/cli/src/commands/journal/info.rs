@@ -7,7 +7,7 @@ use anyhow::Result;
 use segno_format::BLOCK_SIZE;
 use segno_format::size;
 use segno_format::superblock::uuid_text;
-use segno_journal::{About, Content, Opened, Replay};
+use segno_journal::{About, Content, Opened, Replay, Stale};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -68,7 +68,12 @@ fn report(found: &Found, about: Option<About>, state: Option<&Opened>, waiting: 
     let (state_name, why, replay) = match state {
         None => ("none", None, None),
         Some(Opened::Stale(why)) => {
-            (if why.is_damage() { "ahead" } else { "stale" }, Some(why.to_string()), None)
+            let state = match why {
+                Stale::DamagedGroup { .. } => "damaged",
+                why if why.is_damage() => "ahead",
+                _ => "stale",
+            };
+            (state, Some(why.to_string()), None)
         }
         Some(Opened::Usable(replay)) => ("usable", None, Some(replay)),
     };
@@ -138,7 +143,11 @@ fn print(
     writeln!(out, "mounts        {}", about.mounts)?;
     let replay = match state {
         Opened::Stale(why) => {
-            let state = if why.is_damage() { "ahead of the volume, which is damaged" } else { "stale" };
+            let state = match why {
+                Stale::DamagedGroup { .. } => "damaged",
+                why if why.is_damage() => "ahead of the volume, which is damaged",
+                _ => "stale",
+            };
             return Ok(writeln!(out, "state         {state}: {why}")?);
         }
         Opened::Usable(replay) => replay,

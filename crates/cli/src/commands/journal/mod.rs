@@ -22,7 +22,7 @@ enum Command {
     /// Make an empty one after the end of the volume, or in a file
     Create(CreateArgs),
     /// Apply committed changes to the volume, as the next mount would
-    Replay(Target),
+    Replay(ReplayArgs),
     /// Erase it; the volume stays at its last checkpoint
     Discard(DiscardArgs),
 }
@@ -34,6 +34,15 @@ pub struct Target {
     /// Report as JSON
     #[arg(long)]
     json: bool,
+}
+
+#[derive(clap::Args)]
+pub struct ReplayArgs {
+    #[command(flatten)]
+    target: Target,
+    /// Where the journal is damaged, apply what is before the damage, and give up the rest
+    #[arg(short, long)]
+    force: bool,
 }
 
 #[derive(clap::Args)]

@@ -1,7 +1,7 @@
 //! `segno journal replay`.
-use super::Target;
 use super::found::Found;
 use super::info::Waiting;
+use super::{ReplayArgs, Target};
 use crate::document::Schema;
 use crate::image;
 use crate::out::stdout;
@@ -9,12 +9,17 @@ use anyhow::{Context, Result, bail, ensure};
 use segno_engine::options::JournalMode;
 use segno_engine::{MountOptions, Volume};
 use segno_format::size;
-use segno_journal::{Opened, Stale};
+use segno_journal::{Journal, Opened, Stale};
 use std::io::Write;
 use std::sync::atomic::Ordering;
 
-pub fn run(args: &Target) -> Result<()> {
+pub fn run(args: &ReplayArgs) -> Result<()> {
+    let ReplayArgs { target: args, force } = args;
     let found = Found::open(&args.of, false)?;
+    if let (true, Some(Opened::Stale(Stale::DamagedGroup { .. }))) = (force, found.state()?) {
+        Journal::give_up_damage(found.area.clone(), &found.checkpoint, &*found.device)
+            .context("cannot give up what is damaged")?;
+    }
     let waiting = match found.state()? {
         None => bail!("there is no journal {}", found.describe()),
         Some(Opened::Stale(why)) if why.is_damage() => {
