@@ -42,12 +42,20 @@ pub struct Memory {
 struct Case {
     load: Load,
     cache_mib: u64,
+    /// Sections of 8 MiB, written in order, as on a zoned disk.
+    zones: bool,
+}
+
+impl Case {
+    fn name(&self) -> String {
+        format!("{}{}", self.load.name(), if self.zones { " in 8M zones" } else { "" })
+    }
 }
 
 impl Memory {
     pub fn run(&self) -> Result<ExitCode> {
         fs::create_dir_all(&self.work).with_context(|| format!("making {}", self.work.display()))?;
-        println!("{:>9}  {:24} {:>6}  {:>10} {:>10}", "transport", "load", "cache", "peak", "bound");
+        println!("{:>9}  {:30} {:>6}  {:>10} {:>10}", "transport", "load", "cache", "peak", "bound");
         let mut over = 0;
         for transport in ["io_uring", "classic"] {
             if self.transport.as_ref().is_some_and(|only| only != transport) {
@@ -57,15 +65,15 @@ impl Memory {
                 println!("NOT TESTED: io_uring: this kernel does not offer FUSE over io_uring");
                 continue;
             }
-            for case in self.cases().iter().filter(|c| c.load.name().contains(&self.only)) {
+            for case in self.cases().iter().filter(|c| c.name().contains(&self.only)) {
                 let peak = self.peak(case, transport)?;
                 let allowance = if self.quick { ALLOWANCE_QUICK } else { ALLOWANCE };
                 let bound = case.cache_mib * MIB + allowance;
                 let verdict = if peak > bound { "TOO MUCH" } else { "" };
                 over += u32::from(peak > bound);
                 println!(
-                    "{transport:>9}  {:24} {:>4} M  {:>8} K {:>8} K  {verdict}",
-                    case.load.name(),
+                    "{transport:>9}  {:30} {:>4} M  {:>8} K {:>8} K  {verdict}",
+                    case.name(),
                     case.cache_mib,
                     peak >> 10,
                     bound >> 10
@@ -81,21 +89,29 @@ impl Memory {
     fn cases(&self) -> Vec<Case> {
         let part = if self.quick { 20 } else { 1 };
         let (default, small) = if self.quick { (16, 8) } else { (256, 32) };
-        let case = |load, cache_mib| Case { load, cache_mib };
-        vec![
+        let case = |load, cache_mib| Case { load, cache_mib, zones: false };
+        let large = Load::Data { mib: 10_240 / part };
+        let zoned = [64, 256, 1024].map(|cache_mib| Case { load: large, cache_mib, zones: true });
+        let mut all = vec![
             case(Load::Files { count: 1_000_000 / part }, default),
             case(Load::Directory { count: 500_000 / part }, default),
             case(Load::Directory { count: 500_000 / part }, small),
             case(Load::Copies { count: 200_000 / part }, small),
-            case(Load::Data { mib: 10_240 / part }, default),
-            case(Load::Data { mib: 10_240 / part }, small),
-        ]
+            case(large, default),
+            case(large, small),
+        ];
+        if !self.quick {
+            all.extend(zoned);
+        }
+        all
     }
 
     /// Largest resident set of a server that was mounted for the load, in bytes. The volume is checked afterwards.
     fn peak(&self, case: &Case, transport: &str) -> Result<u64> {
-        let options = format!("cache={}M,transport={transport}", case.cache_mib);
-        let volume = Volume::make(&self.segno, &self.work, 32 << 10, &[], &["-o", &options])?;
+        let mode = if case.zones { ",mode=lfs" } else { "" };
+        let options = format!("cache={}M,transport={transport}{mode}", case.cache_mib);
+        let format: &[&str] = if case.zones { &["-s", "4"] } else { &[] };
+        let volume = Volume::make(&self.segno, &self.work, 32 << 10, format, &["-o", &options])?;
         let server = volume.mount()?;
         case.load.run(&volume.dir()).with_context(|| format!("the load {}", case.load.name()))?;
         let peak = resident_peak(server.id())?;
