@@ -1,10 +1,10 @@
 //! Several devices joined.
 use parking_lot::Mutex;
 use proptest::prelude::*;
-use segno_device::{BlockDevice, Buffer, FileDevice, MemDevice, MultiDevice};
+use segno_device::{BlockDevice, Buffer, FileDevice, MemDevice, MultiDevice, ZoneLimits};
 use segno_format::Block;
-use segno_testkit::CountDevice;
 use segno_testkit::blocks::{compare_with_array, gathered, read, write, write_fua};
+use segno_testkit::{CountDevice, ZoneShape, ZonedDevice};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
@@ -93,6 +93,40 @@ fn an_access_is_split_at_the_boundaries() {
     assert_eq!(read(&device, 2, 6), [0, 1, 2, 3, 4, 0]);
     device.discard(4, 3).unwrap();
     assert_eq!(read(&device, 2, 6), [0, 1, 0, 0, 0, 0]);
+}
+
+/// It is written and flushed as a part of the first device, and a device with zones has none.
+#[test]
+fn what_the_first_device_has_beyond_its_share_follows_the_last() {
+    let members = [9, 7].map(Flushes::new);
+    let table = |shares: [u64; 2]| {
+        let devices = members.iter().map(|m| Arc::clone(m) as Arc<dyn BlockDevice>);
+        MultiDevice::of_volume(devices.zip(shares).collect()).unwrap()
+    };
+    let device = table([4, 2]);
+    assert_eq!(device.block_count(), 4 + 2 + 5);
+    write(&device, 0, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+    assert_eq!(read(&members[0].inner, 0, 9), [1, 2, 3, 4, 7, 8, 9, 10, 11]);
+    assert_eq!(read(&members[1].inner, 0, 3), [5, 6, 0]);
+    assert_eq!(read(&device, 3, 5), [4, 5, 6, 7, 8]);
+    assert!(device.read(10, &mut [Block::zeroed(), Block::zeroed()]).is_err());
+    assert_eq!((device.next_data(6), device.next_data(10)), (6, 10));
+    let before = members[0].count();
+    write(&device, 1, &[1]);
+    write(&device, 9, &[1]);
+    device.flush().unwrap();
+    assert_eq!(members[0].count(), before + 1, "one flush for both parts");
+    assert_eq!(table([9, 7]).block_count(), 16);
+    let shape = ZoneShape {
+        zones: 4,
+        conventional: 1,
+        blocks: 4,
+        capacity: 4,
+        limits: ZoneLimits { open: 0, active: 0 },
+    };
+    let zoned: Arc<dyn BlockDevice> = Arc::new(ZonedDevice::new(shape));
+    let joined = MultiDevice::of_volume(vec![(zoned, 8), (members[1].clone(), 7)]).unwrap();
+    assert_eq!((joined.block_count(), joined.zones().unwrap().len()), (15, 2));
 }
 
 #[test]

@@ -33,8 +33,13 @@ fn a_gap_behind_the_volume() {
     for impossible in [blocks, blocks - 1, blocks - 8192, u64::MAX] {
         assert!(plan(&[blocks], &gap(impossible)).is_err());
     }
-    let said = plan(&[blocks, blocks], &gap(4096)).unwrap_err().to_string();
-    assert_eq!(said, "a journal behind the volume: a volume of several devices has none");
+    // Of several devices the first is shortened.
+    let [with, without] = [(blocks, 4096), (blocks - 4096, 0)]
+        .map(|(first, gap_blocks)| plan(&[first, blocks], &gap(gap_blocks)).unwrap());
+    assert_eq!((with.geo, with.device_segments), (without.geo, without.device_segments));
+    let zoned = MkfsOptions { zoned: true, ..gap(4096) };
+    let said = plan(&[blocks], &zoned).unwrap_err().to_string();
+    assert_eq!(said, "a journal behind the volume: zones that are written in order are no place for one");
 }
 
 #[test]
