@@ -1,6 +1,7 @@
 //! Facts in the superblock of a journal, known without its volume.
 use crate::area::Area;
 use crate::error::Result;
+use crate::ring::SUPERBLOCKS;
 use crate::superblock::JournalSuperblock;
 use segno_format::BLOCK_SIZE;
 
@@ -25,10 +26,16 @@ impl About {
         let s = JournalSuperblock::read(area)?;
         Ok(Self {
             volume: s.volume,
-            bytes: s.blocks * BLOCK_SIZE as u64,
+            bytes: s.blocks.saturating_mul(BLOCK_SIZE as u64),
             clean: s.clean,
             checkpoint: s.anchor.cp.version,
             mounts: s.mount,
         })
+    }
+
+    /// Blocks of its area: those of the ring, and of the superblocks in front.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        (self.bytes / BLOCK_SIZE as u64).saturating_add(SUPERBLOCKS)
     }
 }

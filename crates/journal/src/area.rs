@@ -32,7 +32,8 @@ impl Area {
     }
 
     /// Its first blocks, up to this number.
-    pub(crate) fn first(self, most: u64) -> Self {
+    #[must_use]
+    pub fn first(self, most: u64) -> Self {
         Self { blocks: self.blocks.min(most), ..self }
     }
 

@@ -1,4 +1,5 @@
 //! The journal of a mounted volume: appending, and giving space back.
+use crate::about::About;
 use crate::area::Area;
 use crate::error::{Error, Result};
 use crate::group::Group;
@@ -353,13 +354,11 @@ impl Journal {
         self.ring.area.write(at, &[&block]).inspect_err(|_| state.failed = true)
     }
 
-    /// Erases the journal in `area`, durably. Changes that the volume's checkpoint lacks are lost. The superblocks are erased last,
-    /// so that a cut leaves a journal.
+    /// Erases the journal in `area`, durably, and nothing that follows it there. Changes that the volume's checkpoint lacks are lost.
+    /// The superblocks are erased last, so that a cut leaves a journal.
     pub fn discard(area: &Area) -> Result<()> {
-        if area.blocks() < Self::LEAST_BLOCKS {
-            return Err(Error::TooSmall { blocks: area.blocks(), least: Self::LEAST_BLOCKS });
-        }
-        area.erase()
+        let blocks = About::read(area)?.blocks();
+        area.clone().first(blocks).erase()
     }
 }
 

@@ -45,11 +45,15 @@ impl Area {
     }
 
     /// The space for a new journal of the volume with this uuid. Other data and the journal of another volume are refused. After the end
-    /// of a volume, a closed journal of another one is left from the volume that was there before, and is replaced.
+    /// of a volume, a closed journal of another one is left from the volume that was there before, and is replaced. A journal that is
+    /// replaced keeps its size: other data may follow it.
     pub fn vacant(self, volume: &[u8; 16]) -> Result<Vacant> {
         match self.content(volume)? {
-            Content::Nothing | Content::Own(_) => Ok(Vacant(self.first(MOST_BLOCKS))),
-            Content::Other(about) if about.clean && !self.is_whole() => Ok(Vacant(self.first(MOST_BLOCKS))),
+            Content::Nothing => Ok(Vacant(self.first(MOST_BLOCKS))),
+            Content::Own(about) => Ok(Vacant(self.first(about.blocks().min(MOST_BLOCKS)))),
+            Content::Other(about) if about.clean && !self.is_whole() => {
+                Ok(Vacant(self.first(about.blocks().min(MOST_BLOCKS))))
+            }
             Content::Other(about) => Err(Error::OtherVolume { volume: about.volume }),
             Content::Data { at } => Err(Error::Occupied { at }),
         }

@@ -2,7 +2,7 @@
 use super::rig::{checkpoint, create, device, intent};
 use segno_device::{BlockDevice, MemDevice};
 use segno_format::Block;
-use segno_journal::{About, Area, Content, Error, Journal};
+use segno_journal::{About, Area, Checkpoint, Content, Error, Journal};
 use std::sync::Arc;
 
 const BLOCKS: u64 = 1024;
@@ -74,6 +74,28 @@ fn a_journal_of_another_volume_is_replaced_only_behind_a_volume_and_closed() {
             }
             Err(e) => panic!("{e}"),
         }
+    }
+}
+
+/// A journal may have a part of the space only; other data may follow it.
+#[test]
+fn a_journal_that_is_replaced_or_erased_leaves_what_follows_it() {
+    for volume in [checkpoint(1).volume, other()] {
+        let dev = device(BLOCKS);
+        let area = Area::tail(dev.clone(), 512).unwrap();
+        let space = area.clone().first(64).vacant(&checkpoint(1).volume).unwrap();
+        Journal::create(space, &checkpoint(1), [9; 16]).unwrap().close().unwrap();
+        assert_eq!(About::read(&area).unwrap().blocks(), 64);
+        let follows = block(&[(0, 1), (4095, 2)]);
+        dev.write(512 + 64, &[&follows]).unwrap();
+        let again = Checkpoint { volume, ..checkpoint(2) };
+        Journal::create(area.clone().vacant(&volume).unwrap(), &again, [8; 16]).unwrap().close().unwrap();
+        assert_eq!((About::read(&area).unwrap().blocks(), About::read(&area).unwrap().volume), (64, volume));
+        Journal::discard(&area).unwrap();
+        let mut all = vec![Block::zeroed(); 512];
+        dev.read(512, &mut all).unwrap();
+        let left: Vec<usize> = (0..512).filter(|&at| !all[at].is_zero()).collect();
+        assert!(left == [64] && all[64].0 == follows.0, "{left:?}");
     }
 }
 
