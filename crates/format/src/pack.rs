@@ -74,6 +74,13 @@ pub fn in_force<E>(packs: &[Result<PackHead, E>; 2]) -> Option<usize> {
     newer_pack(first, second)
 }
 
+/// Whether the pack in force is that of the format, and no other checkpoint was written since: a format gives the other one version 0.
+#[must_use]
+pub fn is_first<E>(packs: &[Result<PackHead, E>; 2]) -> bool {
+    let other = in_force(packs).and_then(|index| packs.get(1 - index));
+    matches!(other, Some(Ok(head)) if head.version() == 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,6 +151,22 @@ mod tests {
             ([torn(8), gone()], None),
         ] {
             assert_eq!(in_force(&packs), expected);
+        }
+    }
+
+    #[test]
+    fn the_first_checkpoint_has_a_pack_of_version_0_beside_it() {
+        let whole = |version| read(&end(version, 1), &end(version, 1));
+        let torn = |version| read(&end(version, 1), &end(version, 2));
+        for (packs, expected) in [
+            ([whole(7), whole(0)], true),
+            ([whole(0), whole(7)], true),
+            ([whole(7), whole(8)], false),
+            ([whole(7), torn(0)], false),
+            ([torn(7), whole(0)], false),
+            ([torn(7), torn(0)], false),
+        ] {
+            assert_eq!(is_first(&packs), expected);
         }
     }
 }

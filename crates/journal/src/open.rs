@@ -36,6 +36,10 @@ pub enum Stale {
     /// Normal: somebody else mounted the volume after a clean unmount.
     #[error("it was empty, and the volume has been used without it since")]
     Unused,
+    /// The volume has had no checkpoint but the first since it was formatted, and the journal follows a later one: it is left from the volume
+    /// that was there before, under the same id.
+    #[error("the volume was formatted again since, with the same id")]
+    Reformatted,
     /// The chain of groups does not begin at the checkpoint in force.
     #[error(
         "the volume was checkpointed without it (its checkpoint {journal}, the volume's {volume}); {lost}"
@@ -106,7 +110,7 @@ impl Stale {
     /// Whether it was in use when the volume was left, so that what it held is lost.
     #[must_use]
     pub fn was_in_use(&self) -> bool {
-        !matches!(self, Self::OtherVolume | Self::Truncated | Self::Unused)
+        !matches!(self, Self::OtherVolume | Self::Truncated | Self::Unused | Self::Reformatted)
     }
 
     /// What another implementation made the volume lose, if it is anything.
@@ -210,7 +214,7 @@ impl Journal {
         let mut scan = scan(&ring, &superblock)?;
         let own = superblock.anchor.is(cp).then(|| superblock.anchor.clone());
         let Some(anchor) = scan.intents.iter().rev().find(|a| a.is(cp)).cloned().or(own) else {
-            return Ok(Opened::Stale(without_anchor(&ring, &superblock, &scan, cp.version)));
+            return Ok(Opened::Stale(without_anchor(&ring, &superblock, &scan, cp)));
         };
         if superblock.tail.seq > anchor.first_seq {
             return Ok(Opened::Stale(Stale::Reclaimed));
@@ -303,9 +307,13 @@ impl Replay {
     }
 }
 
-/// Why a journal has no anchor at the checkpoint in force, of this version.
-fn without_anchor(ring: &Ring, superblock: &JournalSuperblock, scan: &Scan, volume: u64) -> Stale {
-    let journal = superblock.anchor.cp.version;
+/// Why a journal has no anchor at the checkpoint in force.
+fn without_anchor(ring: &Ring, superblock: &JournalSuperblock, scan: &Scan, cp: &Checkpoint) -> Stale {
+    let (journal, volume) = (superblock.anchor.cp.version, cp.version);
+    // The one checkpoint after the first may be lost. Of two, one would be there.
+    if cp.is_first && journal.wrapping_sub(volume) > 1 {
+        return Stale::Reformatted;
+    }
     if newer_pack(Some(volume), Some(journal)) == Some(1) {
         let Lost { records, inodes } = held(ring, scan, &superblock.anchor);
         return Stale::AheadOfVolume { journal, volume, records, inodes };

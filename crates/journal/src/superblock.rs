@@ -23,6 +23,8 @@ pub struct Checkpoint {
     pub version: u64,
     /// Checksum of the pack's first block.
     pub crc: u32,
+    /// Whether it is that of the format, and no other one was written since.
+    pub is_first: bool,
 }
 
 /// A block that nobody writes who knows the journal: the position of a log at the checkpoint. Anybody else who mounts the

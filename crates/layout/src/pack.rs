@@ -9,7 +9,7 @@ use segno_format::checkpoint::{
     BitmapPlace, CHECKSUM_OFFSET_MIN, CpFlags, RawCheckpoint, bitmap_place, newer_pack,
 };
 use segno_format::orphan::orphans;
-use segno_format::pack::{PackHead, in_force};
+use segno_format::pack::{self, PackHead};
 use segno_format::sit::LogType;
 use segno_format::summary::SummaryLayout;
 use segno_format::superblock::Superblock;
@@ -26,6 +26,8 @@ pub struct Pack {
     pub blocks: Vec<Block>,
     /// Checksum of the checkpoint block.
     pub crc: u32,
+    /// Whether it is that of the format, and no other one was written since. Determined for the pack in force only.
+    pub is_first: bool,
     place: BitmapPlace,
     payload: u32,
     summaries: SummaryLayout,
@@ -80,9 +82,10 @@ impl Pack {
         geo: &Geometry,
     ) -> Result<Result<Self, Corrupt>, R::Error> {
         let heads = [Self::head(reader, geo, 0)?, Self::head(reader, geo, 1)?];
-        let index = in_force(&heads).unwrap_or(0);
+        let (index, is_first) = (pack::in_force(&heads).unwrap_or(0), pack::is_first(&heads));
         let [first, second] = heads;
-        Self::of_head(reader, geo, index, if index == 0 { first } else { second })
+        let pack = Self::of_head(reader, geo, index, if index == 0 { first } else { second })?;
+        Ok(pack.map(|pack| Self { is_first, ..pack }))
     }
 
     fn load<R: Reader + ?Sized>(
@@ -125,7 +128,7 @@ impl Pack {
         let blocks: Vec<Block> = blocks.into_iter().map(|b| b.unwrap_or_else(Block::zeroed)).collect();
         let place = bitmap_place(geo, head.cp().flags());
         let (payload, summaries) = (geo.cp_payload, geo.summary_layout());
-        Ok(Ok(Self { index, start, blocks, crc: head.crc, place, payload, summaries }))
+        Ok(Ok(Self { index, start, blocks, crc: head.crc, is_first: false, place, payload, summaries }))
     }
 
     /// Number of its blocks.

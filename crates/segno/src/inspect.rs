@@ -33,6 +33,7 @@ pub struct Pack {
     /// 1 or 2.
     pub number: usize,
     crc: u32,
+    is_first: bool,
     /// Whether its mount had an external journal, in which changes may be that the volume lacks.
     pub external_journal: bool,
 }
@@ -41,7 +42,12 @@ impl Pack {
     /// The checkpoint as a journal identifies it.
     #[must_use]
     pub fn journaled(&self, sb: &Superblock) -> Checkpoint {
-        Checkpoint { volume: sb.raw.uuid, version: self.cp.checkpoint_ver.get(), crc: self.crc }
+        Checkpoint {
+            volume: sb.raw.uuid,
+            version: self.cp.checkpoint_ver.get(),
+            crc: self.crc,
+            is_first: self.is_first,
+        }
     }
 }
 
@@ -49,11 +55,11 @@ impl Pack {
 pub fn checkpoint(device: &dyn BlockDevice, sb: &Superblock) -> Result<Pack> {
     let head = |index| PackHead::read(sb.geo.pack_addr(index), |at| device.block(at));
     let heads = [head(0)?, head(1)?];
-    let index = pack::in_force(&heads).unwrap_or(0);
+    let (index, is_first) = (pack::in_force(&heads).unwrap_or(0), pack::is_first(&heads));
     let [first, second] = heads;
     let head = if index == 0 { first } else { second }?;
     let external_journal = RawCheckpoint::has_external_journal(&head.block);
-    Ok(Pack { cp: *head.cp(), number: index + 1, crc: head.crc, external_journal })
+    Ok(Pack { cp: *head.cp(), number: index + 1, crc: head.crc, is_first, external_journal })
 }
 
 /// Whether the last server left the volume as a clean unmount does.

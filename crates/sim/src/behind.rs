@@ -102,9 +102,11 @@ fn followed(opened: &Opened) -> Option<Followed> {
         Some(journal) => JournalArea::whole(journal.clone()),
         None => JournalArea::tail(device.clone(), sb.geo.block_count)?,
     };
-    let packs = [0, 1].into_iter().filter_map(|index| whole_pack(&**device, &sb, index));
-    let (cp, header) = packs.max_by_key(|(cp, _)| cp.version)?;
-    let raw: &RawCheckpoint = header.view();
+    let packs = [0, 1].map(|index| whole_pack(&**device, &sb, index));
+    let is_first = packs.iter().flatten().any(|pack| pack.version() == 0);
+    let head = packs.into_iter().flatten().max_by_key(PackHead::version)?;
+    let cp = Checkpoint { volume: sb.raw.uuid, version: head.version(), crc: head.crc, is_first };
+    let raw: &RawCheckpoint = head.cp();
     let position = |log| {
         let at = raw.position(log);
         sb.geo.seg_start(at.seg).offset(at.blkoff.into())
@@ -118,9 +120,8 @@ fn followed(opened: &Opened) -> Option<Followed> {
 }
 
 /// A pack whose two ends agree.
-fn whole_pack(device: &dyn BlockDevice, sb: &Superblock, index: usize) -> Option<(Checkpoint, Block)> {
-    let head = PackHead::read(sb.geo.pack_addr(index), |at| device.block(at)).ok()?.ok()?;
-    Some((Checkpoint { volume: sb.raw.uuid, version: head.version(), crc: head.crc }, head.block))
+fn whole_pack(device: &dyn BlockDevice, sb: &Superblock, index: usize) -> Option<PackHead> {
+    PackHead::read(sb.geo.pack_addr(index), |at| device.block(at)).ok()?.ok()
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 use super::{can_mount, json, output, refusal, segno};
 use segno_device::{FileDevice, OpenOptions};
 use segno_engine::options::JournalMode;
-use segno_engine::{JournalArea, MountOptions, Volume};
+use segno_engine::{JournalArea, MountOptions, Owner, Volume};
+use segno_format::Ino;
 use std::fs::{File, create_dir, read, write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -61,6 +62,19 @@ impl Rig {
 
     fn info(&self) -> serde_json::Value {
         json(&["journal", "info", "--json", &self.path("image")])
+    }
+
+    /// Leaves a committed change in a journal behind the volume, and describes that.
+    fn crashed(&self) -> serde_json::Value {
+        let device = Arc::new(FileDevice::open(self.path("image"), OpenOptions::default()).unwrap());
+        let options = MountOptions { journal: JournalMode::On, background: false, ..MountOptions::default() };
+        let volume = Volume::mount(device, options).unwrap();
+        volume.mkdir(Ino::ROOT, b"made", 0o755, Owner::default()).unwrap();
+        volume.sync().unwrap();
+        drop(volume);
+        let info = self.info();
+        assert_eq!(info["to_replay"]["groups"], 1, "{info}");
+        info
     }
 }
 
@@ -183,4 +197,33 @@ fn a_closed_journal_of_the_volume_before_is_replaced() {
     assert_ne!(rig.info()["journal"]["volume"], before);
     output(&["mkfs", "-q", "-f", "-t", "0", &image, "131072"]);
     assert_eq!(rig.info()["state"], "none");
+}
+
+/// mkfs.f2fs gives the new volume the id of the old one: its journal is left from before, and no evidence of damage.
+#[test]
+fn a_volume_that_mkfs_f2fs_made_again_under_the_same_id_is_not_damaged() {
+    for closed in [false, true] {
+        let rig = Rig::new();
+        let image = rig.path("image");
+        let before = rig.crashed();
+        if closed {
+            rig.by_library(None).unwrap();
+        }
+        let uuid = before["journal"]["volume"].as_str().unwrap();
+        segno_testkit::f2fs_tools::succeed(
+            "mkfs.f2fs",
+            &["-q", "-f", "-t", "0", "-U", uuid, &image, "131072"],
+        );
+        let info = rig.info();
+        assert_eq!((&info["state"], &info["journal"]["volume"]), (&"stale".into(), &uuid.into()), "{info}");
+        let why = "the volume was formatted again since, with the same id";
+        assert_eq!(info["stale_because"], why);
+        assert!(output(&["check", &image]).ends_with("clean\n"));
+        let out = segno(&["put", &image, "Cargo.toml"]);
+        let said = String::from_utf8(out.stderr).unwrap();
+        assert!(out.status.success() && said.contains(why), "{said}");
+        let info = rig.info();
+        assert_eq!((&info["state"], &info["journal"]["mounts"]), (&"usable".into(), &1.into()), "{info}");
+        segno_testkit::f2fs_tools::assert_clean("after a second format", image.as_ref());
+    }
 }

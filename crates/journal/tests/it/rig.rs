@@ -8,7 +8,7 @@ use segno_journal::{
 use std::sync::Arc;
 
 pub fn checkpoint(version: u64) -> Checkpoint {
-    Checkpoint { volume: [7; 16], version, crc: 0xC0DE + version as u32 }
+    Checkpoint { volume: [7; 16], version, crc: 0xC0DE + version as u32, is_first: false }
 }
 
 pub fn intent(version: u64, boundary: u64) -> CpIntent {

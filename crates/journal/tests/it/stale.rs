@@ -127,6 +127,48 @@ fn a_clean_volume_was_used_without_it() {
     assert_eq!(stale(open(&dev, 9)), Stale::Unused);
 }
 
+/// The format is repeated under the same id: its first checkpoint may have any version.
+#[test]
+fn a_volume_that_was_formatted_again_is_no_evidence_of_damage() {
+    for closed in [false, true] {
+        let dev = device(64);
+        let journal = filled(&dev);
+        journal.intend(intent(2, 3)).unwrap();
+        journal.flush().unwrap();
+        journal.reclaim().unwrap();
+        journal.append(&group(4, 1)).unwrap();
+        journal.flush().unwrap();
+        if closed {
+            journal.close().unwrap();
+        }
+        for version in [1 << 30, 7, 1 << 40] {
+            let again = Checkpoint { is_first: true, ..checkpoint(version) };
+            let found = stale(open_as(&dev, &again));
+            assert_eq!((found, found.is_damage(), found.was_in_use()), (Stale::Reformatted, false, false));
+            assert_ne!(
+                stale(open(&dev, version)),
+                Stale::Reformatted,
+                "a later checkpoint of version {version}"
+            );
+        }
+    }
+}
+
+/// A volume whose first mount was cut off: its second checkpoint cannot be read, and that of the format is in force.
+#[test]
+fn the_lost_checkpoint_after_the_first_is_damage() {
+    let dev = device(64);
+    let journal = filled(&dev);
+    journal.intend(intent(2, 3)).unwrap();
+    journal.flush().unwrap();
+    journal.reclaim().unwrap();
+    journal.append(&group(4, 1)).unwrap();
+    journal.flush().unwrap();
+    let first = Checkpoint { is_first: true, ..checkpoint(1) };
+    let ahead = Stale::AheadOfVolume { journal: 2, volume: 1, records: 1, inodes: 1 };
+    assert_eq!(stale(open_as(&dev, &first)), ahead);
+}
+
 #[test]
 fn a_journal_of_another_volume() {
     let dev = device(64);

@@ -41,7 +41,7 @@ impl Input for Image {
 }
 
 const JOURNAL: u64 = 64;
-const CHECKPOINT: Checkpoint = Checkpoint { volume: [7; 16], version: 1, crc: 0xC0DE };
+const CHECKPOINT: Checkpoint = Checkpoint { volume: [7; 16], version: 1, crc: 0xC0DE, is_first: false };
 
 /// The bytes of a journal with groups of several kinds, without the zeros after it.
 pub fn journal() -> Result<Vec<u8>, String> {

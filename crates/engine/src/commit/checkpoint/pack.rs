@@ -36,6 +36,7 @@ pub fn read_pack(dev: &Device, geo: &Geometry) -> Result<Pack> {
         header: pack.header().clone(),
         kbytes_written: summaries.kbytes_written(),
         crc: pack.crc,
+        is_first: pack.is_first,
         guarded: false,
     };
     Ok(Pack {

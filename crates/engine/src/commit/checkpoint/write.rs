@@ -56,6 +56,8 @@ pub struct CpState {
     pub kbytes_written: u64,
     /// Checksum of the header.
     pub crc: u32,
+    /// Whether it is that of the format, and no other one was written since.
+    pub is_first: bool,
     /// Whether the last one that was written shows others no work.
     pub guarded: bool,
 }
@@ -389,6 +391,7 @@ impl Commit {
         }
         stat::add(&self.base.stats.meta_blocks, blocks.len() as u64 + 1);
         (state.index, state.header, state.crc, state.guarded) = (index, header, crc, marks.guarded);
+        state.is_first = false;
         Ok(())
     }
 

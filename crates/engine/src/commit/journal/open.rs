@@ -134,7 +134,12 @@ impl Commit {
     fn journal_anchor(&self) -> Checkpoint {
         let state = self.cp.lock();
         let raw: &RawCheckpoint = state.header.view();
-        Checkpoint { volume: self.base.sb.raw.uuid, version: raw.checkpoint_ver.get(), crc: state.crc }
+        Checkpoint {
+            volume: self.base.sb.raw.uuid,
+            version: raw.checkpoint_ver.get(),
+            crc: state.crc,
+            is_first: state.is_first,
+        }
     }
 
     /// Starts using a journal; the checkpoint that ends recovery opens its first epoch.

@@ -213,7 +213,7 @@ mod tests {
     fn log(groups: impl Iterator<Item = Group>) -> Box<Replay> {
         let (area, cp) = (
             Area::whole(Arc::new(MemDevice::new(16_384))),
-            Checkpoint { volume: [7; 16], version: 1, crc: 2 },
+            Checkpoint { volume: [7; 16], version: 1, crc: 2, is_first: true },
         );
         let journal = Journal::create(area.clone().vacant(&cp.volume).unwrap(), &cp, [9; 16]).unwrap();
         groups.for_each(|g| _ = journal.append(&g).unwrap());
