@@ -1,7 +1,7 @@
 //! Errors of operations, and their errno values.
 use segno_device::Operation;
 use segno_format::{Corrupt, Structure, Unsupported};
-use segno_journal::Stale;
+use segno_journal::{Missing, Stale};
 
 /// The result of an engine call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -52,6 +52,17 @@ pub enum Error {
          volume without these changes"
     )]
     JournalNotNamed,
+    /// The volume has the guard of a mount with a journal, which is not there.
+    #[error(
+        "the volume is marked read-only because a crash left more in its journal than it has itself, and that is not here: {0}. Name its \
+         file (--journal FILE, -o journal=FILE), or give it up with `segno journal discard --force`"
+    )]
+    JournalMissing(Missing),
+    /// An external journal was given, and the journal behind the volume would be lost.
+    #[error(
+        "the journal behind the volume has changes that it lacks: `segno journal replay`, without --journal, keeps them"
+    )]
+    ChangesBehind,
     #[error("no such attribute")]
     NoData,
     #[error("the buffer is too small")]
@@ -119,7 +130,7 @@ impl Error {
             Self::CrossDevice => 18,
             Self::NotDir => 20,
             Self::IsDir => 21,
-            Self::Invalid(_) => 22,
+            Self::Invalid(_) | Self::JournalMissing(_) | Self::ChangesBehind => 22,
             Self::FileTooBig => 27,
             Self::NoSpace => 28,
             Self::RecoveryMemory(_) => 12,

@@ -41,9 +41,7 @@ pub enum Stale {
     #[error("the volume was formatted again since, with the same id")]
     Reformatted,
     /// The chain of groups does not begin at the checkpoint in force.
-    #[error(
-        "the volume was checkpointed without it (its checkpoint {journal}, the volume's {volume}); {lost}"
-    )]
+    #[error("the volume was checkpointed without it ({}); {lost}", difference(*journal, *volume))]
     OtherCheckpoint {
         /// Version that the journal follows.
         journal: u64,
@@ -239,6 +237,23 @@ impl Journal {
         let end = scan.end;
         Ok(Opened::Usable(Box::new(Replay { ring, superblock, anchor, accepted, live, head, end })))
     }
+
+    /// Groups of changes in the journal in `area` that the volume lacks. A journal without effect has none.
+    pub fn changes(area: Area, cp: &Checkpoint, data: &dyn BlockDevice) -> Result<usize> {
+        match Self::open(area, cp, data) {
+            Ok(Opened::Usable(replay)) => Ok(replay.accepted().len()),
+            Ok(Opened::Stale(_)) | Err(Error::Absent { .. } | Error::TooSmall { .. }) => Ok(0),
+            Err(e) => Err(e),
+        }
+    }
+}
+
+/// How the checkpoint that a journal follows differs from that of the volume.
+fn difference(journal: u64, volume: u64) -> String {
+    if journal == volume {
+        return format!("both have checkpoint {journal:#x}, with different checksums");
+    }
+    format!("its checkpoint {journal:#x}, the volume's {volume:#x}")
 }
 
 impl Replay {

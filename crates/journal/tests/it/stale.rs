@@ -2,7 +2,7 @@
 use crate::rig::*;
 use segno_device::{BlockDevice, MemDevice};
 use segno_format::{Block, BlockAddr};
-use segno_journal::{Area, Checkpoint, CpIntent, Journal, Lost, Opened, Stale};
+use segno_journal::{Area, Checkpoint, CpIntent, Journal, Lost, Missing, Opened, Stale};
 use std::sync::Arc;
 
 /// What [`filled`] puts into a journal.
@@ -167,6 +167,53 @@ fn the_lost_checkpoint_after_the_first_is_damage() {
     let first = Checkpoint { is_first: true, ..checkpoint(1) };
     let ahead = Stale::AheadOfVolume { journal: 2, volume: 1, records: 1, inodes: 1 };
     assert_eq!(stale(open_as(&dev, &first)), ahead);
+}
+
+#[test]
+fn equal_versions_with_different_checksums_are_said_to_be_that() {
+    let lost = THREE;
+    let said = |journal, volume| Stale::OtherCheckpoint { journal, volume, lost }.to_string();
+    assert_eq!(
+        said(0x5A, 0x5A),
+        "the volume was checkpointed without it (both have checkpoint 0x5a, with different checksums); 3 committed changes of 1 \
+         inodes, which only it had, are lost"
+    );
+    assert!(said(0x5A, 0x5B).contains("(its checkpoint 0x5a, the volume's 0x5b)"), "{}", said(0x5A, 0x5B));
+}
+
+#[test]
+fn changes_that_the_volume_lacks_are_those_of_a_journal_with_effect() {
+    let dev = device(64);
+    let changes = |version| {
+        Journal::changes(Area::whole(dev.clone()), &checkpoint(version), &MemDevice::new(8)).unwrap()
+    };
+    assert_eq!(changes(1), 0, "no journal");
+    filled(&dev);
+    assert_eq!((changes(1), changes(2)), (3, 0));
+    assert_eq!(
+        Journal::changes(Area::whole(device(4)), &checkpoint(1), &MemDevice::new(8)).unwrap(),
+        0,
+        "too small"
+    );
+}
+
+/// A mount that is refused, and a check, name it.
+#[test]
+fn a_journal_that_was_in_use_is_missing_where_there_is_none_or_another() {
+    let of = |dev: &Arc<MemDevice>, cp: &Checkpoint| {
+        Missing::of(&Journal::open(Area::whole(dev.clone()), cp, &MemDevice::new(8)))
+    };
+    assert_eq!(of(&device(4), &checkpoint(1)), Some(Missing::TooSmall { blocks: 4 }));
+    assert_eq!(of(&device(64), &checkpoint(1)), Some(Missing::Absent { why: "no magic" }));
+    let dev = device(64);
+    let journal = filled(&dev);
+    assert_eq!((of(&dev, &checkpoint(1)), of(&dev, &checkpoint(2))), (None, None));
+    let other = Checkpoint { volume: [8; 16], ..checkpoint(1) };
+    assert_eq!(of(&dev, &other), Some(Missing::Stale(Stale::OtherVolume)));
+    journal.intend(intent(2, 3)).unwrap();
+    journal.flush().unwrap();
+    journal.close().unwrap();
+    assert_eq!(of(&dev, &checkpoint(9)), Some(Missing::Stale(Stale::Unused)));
 }
 
 #[test]

@@ -6,10 +6,7 @@ use crate::health::invariant;
 use crate::notice::Notice;
 use crate::options::JournalMode;
 use segno_format::checkpoint::RawCheckpoint;
-use segno_journal::{Area, Checkpoint, Journal, Opened, Replay, Stale, Vacant};
-
-const ELSEWHERE: &str = "the volume is marked read-only because a crash left more in its journal than it has itself, and that is not \
-                         here: name it (-o journal=FILE), or give it up with segno journal discard";
+use segno_journal::{Area, Checkpoint, Journal, Missing, Opened, Replay, Stale, Vacant};
 
 /// Result of the search at mount.
 pub enum Found {
@@ -34,11 +31,15 @@ impl Commit {
                     "journal=on, and there is no gap behind the volume for it: name a file (journal=FILE)",
                 ));
             }
-            (_, None) => return self.check_present(foreign).map(|()| Found::None),
+            (_, None) => {
+                return self.check_present(foreign, Some(Missing::NoSpace)).map(|()| Found::None);
+            }
             (mode, Some(area)) => (area, matches!(mode, JournalMode::On)),
         };
+        let opened = Journal::open(area.clone(), &self.journal_anchor(), &*self.base.dev.raw);
+        let missing = Missing::of(&opened);
         // A refusal comes before any notice: nothing happens then.
-        match Journal::open(area.clone(), &self.journal_anchor(), &*self.base.dev.raw) {
+        match opened {
             Ok(Opened::Usable(replay)) if foreign => {
                 let found = self.space(area, make)?;
                 // One without records was made by a recovery that was cut off.
@@ -58,10 +59,7 @@ impl Commit {
                     area.clone().vacant(&self.base.sb.raw.uuid)?;
                 }
                 if !matches!(why, Stale::ForeignWrite { .. }) {
-                    self.check_external(foreign)?;
-                }
-                if !why.was_in_use() {
-                    self.check_present(foreign)?;
+                    self.check_present(foreign, missing)?;
                 }
                 let found = self.space(area, make)?;
                 if why != Stale::Unused {
@@ -70,11 +68,11 @@ impl Commit {
                 Ok(found)
             }
             Err(segno_journal::Error::Absent { .. }) => {
-                self.check_present(foreign)?;
+                self.check_present(foreign, missing)?;
                 if make { self.space(area, make) } else { Ok(Found::None) }
             }
             Err(segno_journal::Error::TooSmall { .. }) if !make => {
-                self.check_present(foreign).map(|()| Found::None)
+                self.check_present(foreign, missing).map(|()| Found::None)
             }
             Err(e) => Err(e.into()),
         }
@@ -82,13 +80,9 @@ impl Commit {
 
     /// Refuses an external journal while the one behind the volume has changes that the volume lacks: they would be lost.
     fn check_gap(&self, gap: Option<Area>) -> Result<()> {
-        let opened = gap.map(|gap| Journal::open(gap, &self.journal_anchor(), &*self.base.dev.raw));
-        match opened {
-            Some(Ok(Opened::Usable(replay))) if !replay.accepted().is_empty() => Err(Error::Invalid(
-                "the journal behind the volume has changes that it lacks: `segno journal replay`, without --journal, keeps them",
-            )),
-            _ => Ok(()),
-        }
+        let Some(gap) = gap else { return Ok(()) };
+        let changes = Journal::changes(gap, &self.journal_anchor(), &*self.base.dev.raw)?;
+        if changes > 0 { Err(Error::ChangesBehind) } else { Ok(()) }
     }
 
     /// The space for a new journal, if one is to be made. `auto` does without a journal where it is occupied.
@@ -106,15 +100,15 @@ impl Commit {
 
     /// Refuses a volume with changes in an external journal that is not the one given, and to write if the volume has a guard and
     /// its journal is missing.
-    fn check_present(&self, foreign: bool) -> Result<()> {
+    fn check_present(&self, foreign: bool, missing: Option<Missing>) -> Result<()> {
         self.check_external(foreign)?;
-        match (self.base.sb.guarded, self.base.opts.read_only) {
-            (false, _) => Ok(()),
-            (true, true) => {
+        match missing.filter(|_| self.base.sb.guarded) {
+            Some(_) if self.base.opts.read_only => {
                 self.base.opts.observer.notify(&Notice::JournalElsewhere);
                 Ok(())
             }
-            (true, false) => Err(Error::Invalid(ELSEWHERE)),
+            Some(missing) => Err(Error::JournalMissing(missing)),
+            None => Ok(()),
         }
     }
 
