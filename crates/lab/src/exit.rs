@@ -21,7 +21,7 @@ pub fn report(outcome: Outcome) -> ExitCode {
     if e.chain().filter_map(|c| c.downcast_ref::<io::Error>()).any(is_pipe) {
         return ExitCode::from(BROKEN_PIPE);
     }
-    eprintln!("segno-lab: {e:#}");
+    eprintln!("segno-lab: {}", segno_cli::describe(&e));
     ExitCode::FAILURE
 }
 
