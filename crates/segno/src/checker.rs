@@ -17,6 +17,8 @@ const AHEAD: &str = "a repair would give up what the journal shows to be lost. `
 const DAMAGED: &str = "a repair would give up what was durable. `segno rescue` copies files that are still on the device; `segno journal replay \
                        --force` applies what is before the damage, and a check repairs the rest";
 const NOT_NAMED: &str = "a repair would give up the changes in the external journal";
+const MISSING: &str = "a repair would give up the changes in the journal that is not here; `segno journal discard --force` does, and a check \
+                       repairs the rest";
 
 /// The outcome of a check, with replay.
 #[derive(Debug)]
@@ -69,6 +71,7 @@ impl Judged {
             Ok(Left::Ahead(Stale::DamagedGroup { .. })) => Some(DAMAGED),
             Ok(Left::Ahead(_)) => Some(AHEAD),
             Ok(Left::NotNamed) => Some(NOT_NAMED),
+            Ok(Left::Missing(_)) => Some(MISSING),
             _ => None,
         }
     }
@@ -156,7 +159,8 @@ impl Checker {
 
     /// What a crash left, as far as a journal tells.
     pub fn left_by_journal(&self) -> Result<Left> {
-        self.claimed("check", || crashed::by_journal(self.device.storage(), self.area()))
+        let device = self.device.storage();
+        self.claimed("check", || Ok(crashed::told(device, self.area())?.left(device)))
     }
 
     /// Plans a repair of what a check has found; nothing is written. `restore_names`: lost files get names in `/lost+found`.
@@ -222,25 +226,29 @@ impl Checker {
 
     fn judge(&self, options: &CheckOptions, progress: &mut dyn FnMut(Progress)) -> Result<Judged, Cause> {
         let device = self.device.storage();
-        let left = |report: &Report| crashed::left(device, report, self.area());
-        let lost = crashed::lost(device, self.area());
+        let told = crashed::told(device, self.area());
+        let lost = told.as_ref().ok().and_then(|told| told.lost);
         let done =
             |report, quick, left| Judged { report, quick, replayed: false, not_replayed: None, left, lost };
-        if self.quick && !options.data {
+        if let (true, Ok(told)) = (self.quick && !options.data && lost.is_none(), &told) {
             let quick = check_quick(&**device, options)?;
             let calm = quick.problems.is_empty() && quick.complete && quick.summary.clean_unmount;
-            if calm && lost.is_none() && left(&quick)? == Left::Nothing {
+            if calm && crashed::left(device, &quick, told)? == Left::Nothing {
                 return Ok(done(quick, true, Ok(Left::Nothing)));
             }
         }
         let mut full = |device: &dyn BlockDevice| check(device, options, progress);
         let report = full(&**device)?;
-        let left = left(&report);
+        let left = told.and_then(|told| crashed::left(device, &report, &told));
+        let missing = match &left {
+            Ok(Left::NotNamed) => Some(segno_engine::Error::JournalNotNamed),
+            Ok(Left::Missing(why)) => Some(segno_engine::Error::JournalMissing(*why)),
+            _ => None,
+        };
+        if missing.is_some() {
+            return Ok(Judged { not_replayed: missing, ..done(report, false, left) });
+        }
         match &left {
-            Ok(Left::NotNamed) => {
-                let error = Some(segno_engine::Error::JournalNotNamed);
-                return Ok(Judged { not_replayed: error, ..done(report, false, left) });
-            }
             Ok(Left::Ahead(_) | Left::Nothing) => return Ok(done(report, false, left)),
             _ if !report.is_clean() => return Ok(done(report, false, left)),
             _ => {}

@@ -7,7 +7,7 @@ use segno_engine::options::{Discard, JournalMode};
 use segno_engine::{Error, MountOptions, Observer, Volume};
 use segno_format::Features;
 use segno_format::superblock::Superblock;
-use segno_journal::{Area, Journal, Opened, Stale};
+use segno_journal::{Area, Journal, Missing, Opened, Stale};
 use segno_layout::Superblocks;
 use std::fmt;
 use std::sync::Arc;
@@ -25,56 +25,75 @@ pub enum Left {
     Ahead(Stale),
     /// Changes in an external journal, which was not named.
     NotNamed,
+    /// Changes in a journal that is not where it was.
+    Missing(Missing),
 }
 
-/// Looks for state beyond the checkpoint.
-pub(crate) fn left(
-    device: &Arc<dyn BlockDevice>,
-    report: &Report,
-    journal: Option<Area>,
-) -> Result<Left, Cause> {
+/// What a journal tells of the state beyond the checkpoint.
+#[derive(Default)]
+pub(crate) struct Told {
+    /// `None` if no journal belongs to the checkpoint.
+    found: Option<Left>,
+    /// Why none that was in use is there.
+    missing: Option<Missing>,
+    /// Why committed changes that only the journal had are lost, if any are.
+    pub(crate) lost: Option<Stale>,
+}
+
+/// Looks for state beyond the checkpoint, of which the journal tells this.
+pub(crate) fn left(device: &Arc<dyn BlockDevice>, report: &Report, told: &Told) -> Result<Left, Cause> {
     let has_chain = report.complete && report.summary.roll_forward.fsynced > 0;
-    let found = of_journal(device, journal)?;
-    if matches!(found, None | Some(Left::Nothing)) && has_chain {
+    if matches!(told.found, None | Some(Left::Nothing)) && has_chain {
         let can = !inspect::superblock(&**device)?.features.contains(Features::RO);
         return Ok(if can { Left::Chain } else { Left::Nothing });
     }
-    Ok(found.unwrap_or_else(|| without_journal(device)))
+    Ok(told.left(device))
 }
 
-/// What the journal tells of it.
-pub(crate) fn by_journal(device: &Arc<dyn BlockDevice>, journal: Option<Area>) -> Result<Left, Cause> {
-    Ok(of_journal(device, journal)?.unwrap_or_else(|| without_journal(device)))
+impl Told {
+    /// The state beyond the checkpoint, without a chain.
+    pub(crate) fn left(&self, device: &Arc<dyn BlockDevice>) -> Left {
+        if let Some(found) = self.found {
+            return found;
+        }
+        let Ok(sb) = inspect::superblock(&**device) else { return Left::Nothing };
+        match (inspect::checkpoint(&**device, &sb), self.missing) {
+            (Ok(pack), _) if pack.external_journal => Left::NotNamed,
+            (Ok(_), Some(missing)) if sb.guarded => Left::Missing(missing),
+            _ => Left::Nothing,
+        }
+    }
 }
 
-/// Of a volume without a journal that belongs to its checkpoint.
-fn without_journal(device: &Arc<dyn BlockDevice>) -> Left {
-    let pack = inspect::superblock(&**device).and_then(|sb| inspect::checkpoint(&**device, &sb));
-    if pack.is_ok_and(|pack| pack.external_journal) { Left::NotNamed } else { Left::Nothing }
-}
-
-/// Of the journal, if there is one that belongs to the checkpoint.
-fn of_journal(device: &Arc<dyn BlockDevice>, journal: Option<Area>) -> Result<Option<Left>, Cause> {
+/// Reads the journal, if there is one.
+pub(crate) fn told(device: &Arc<dyn BlockDevice>, journal: Option<Area>) -> Result<Told, Cause> {
     if let Some(area) = journal {
         return of_area(area, device, &inspect::superblock(&**device)?);
     }
     // The journal is where the volume ends, about which a damaged copy may be wrong.
-    for sb in Superblocks::load(&**device).map_err(InspectError::Read)?.parsed.iter().flatten() {
-        let found = of_tail(device, sb)?;
-        if found.is_some() {
-            return Ok(found);
+    let copies = Superblocks::load(&**device).map_err(InspectError::Read)?.parsed;
+    let mut valid: Vec<&Superblock> = copies.iter().flatten().collect();
+    valid.dedup_by_key(|sb| sb.geo.block_count);
+    let mut first = None;
+    for sb in valid {
+        let told = of_tail(device, sb)?;
+        if told.found.is_some() {
+            return Ok(told);
         }
+        first = first.or(Some(told));
     }
-    Ok(None)
+    Ok(first.unwrap_or_default())
 }
 
 /// Of a journal after the volume.
-fn of_tail(device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Result<Option<Left>, Cause> {
+fn of_tail(device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Result<Told, Cause> {
     if sb.features.contains(Features::RO) {
-        return Ok(None);
+        return Ok(Told::default());
     }
-    let Some(area) = Area::tail(device.clone(), sb.geo.block_count) else { return Ok(None) };
-    of_area(area, device, sb)
+    match Area::tail(device.clone(), sb.geo.block_count) {
+        Some(area) => of_area(area, device, sb),
+        None => Ok(Told { missing: Some(Missing::NoSpace), ..Told::default() }),
+    }
 }
 
 /// Refuses what is no journal of the volume, and says why one of it has no effect.
@@ -92,28 +111,23 @@ pub(crate) fn verify(area: Area, device: &Arc<dyn BlockDevice>) -> Result<Option
     }
 }
 
-fn of_area(area: Area, device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Result<Option<Left>, Cause> {
+fn of_area(area: Area, device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Result<Told, Cause> {
     // Without a checkpoint there is nothing that a journal could belong to.
-    let Ok(pack) = inspect::checkpoint(&**device, sb) else { return Ok(None) };
-    match Journal::open(area, &pack.journaled(sb), &**device) {
-        Ok(Opened::Usable(replay)) if replay.accepted().is_empty() => Ok(Some(Left::Nothing)),
-        Ok(Opened::Usable(_)) => Ok(Some(Left::Journal)),
-        Ok(Opened::Stale(why)) if why.is_damage() => Ok(Some(Left::Ahead(why))),
-        Ok(Opened::Stale(Stale::ForeignWrite { .. })) => Ok(Some(Left::Nothing)),
-        Ok(_) | Err(segno_journal::Error::Absent { .. } | segno_journal::Error::TooSmall { .. }) => Ok(None),
-        Err(e) => Err(Cause::Journal(JournalError(e))),
-    }
-}
-
-/// Why committed changes that only the journal had are lost, if any are.
-pub(crate) fn lost(device: &Arc<dyn BlockDevice>, journal: Option<Area>) -> Option<Stale> {
-    let sb = inspect::superblock(&**device).ok()?;
-    let area = journal.or_else(|| Area::tail(device.clone(), sb.geo.block_count))?;
-    let checkpoint = inspect::checkpoint(&**device, &sb).ok()?.journaled(&sb);
-    match Journal::open(area, &checkpoint, &**device) {
-        Ok(Opened::Stale(why)) if why.lost().is_some() => Some(why),
-        _ => None,
-    }
+    let Ok(pack) = inspect::checkpoint(&**device, sb) else { return Ok(Told::default()) };
+    let opened = Journal::open(area, &pack.journaled(sb), &**device);
+    let missing = Missing::of(&opened);
+    let (found, lost) = match opened {
+        Ok(Opened::Usable(replay)) if replay.accepted().is_empty() => (Some(Left::Nothing), None),
+        Ok(Opened::Usable(_)) => (Some(Left::Journal), None),
+        Ok(Opened::Stale(why)) if why.is_damage() => (Some(Left::Ahead(why)), None),
+        Ok(Opened::Stale(why)) => {
+            let is_known = matches!(why, Stale::ForeignWrite { .. });
+            (is_known.then_some(Left::Nothing), why.lost().map(|_| why))
+        }
+        Err(_) if missing.is_some() => (None, None),
+        Err(e) => return Err(Cause::Journal(JournalError(e))),
+    };
+    Ok(Told { found, missing, lost })
 }
 
 /// Replays by mounting and unmounting; the device may be an overlay.

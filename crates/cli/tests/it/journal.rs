@@ -518,3 +518,44 @@ fn what_a_guard_marked_is_written_again_with_the_journal_or_by_force() {
         assert!(output(&["check", &j.image()]).ends_with("clean\n"));
     }
 }
+
+/// The file was cut at the end of the volume, or another journal is there: a check and a writable mount say so, and what it takes.
+#[test]
+fn a_check_reports_a_marked_volume_whose_journal_is_gone() {
+    let other = Journaled::new();
+    let foreign = std::fs::read(other.image()).unwrap().split_off(64 << 20);
+    let cases: [(&str, &dyn Fn(&str)); 3] = [
+        ("nothing follows the volume", &|image| {
+            std::fs::File::options().write(true).open(image).unwrap().set_len(64 * MIB).unwrap();
+        }),
+        ("there is none in its place (no magic)", &|image| {
+            let file = std::fs::File::options().write(true).open(image).unwrap();
+            file.set_len(64 * MIB).and_then(|()| file.set_len(72 * MIB)).unwrap();
+        }),
+        ("the one in its place is not that: it belongs to another volume", &|image| {
+            let file = std::fs::File::options().write(true).open(image).unwrap();
+            std::os::unix::fs::FileExt::write_all_at(&file, &foreign, 64 * MIB).unwrap();
+        }),
+    ];
+    for (why, lose) in cases {
+        let j = Journaled::new();
+        j.crash(JournalMode::Auto, &["one"]);
+        lose(&j.image());
+        let before = std::fs::read(j.image()).unwrap();
+        for words in [&["check"][..], &["check", "-n"], &["check", "-a"], &["check", "-y"]] {
+            let out = super::segno(&[words, &[&j.image()]].concat());
+            let said = String::from_utf8(out.stdout).unwrap();
+            assert!(out.status.code() == Some(4) && said.contains(why), "{words:?}: {said}");
+            assert!(
+                said.contains("segno journal discard --force") && !said.ends_with("clean\n"),
+                "{words:?}: {said}"
+            );
+        }
+        let out = super::segno(&["check", "--json", &j.image()]);
+        let report: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+        assert!(report["replay"]["error"].as_str().is_some_and(|said| said.contains(why)), "{report}");
+        let (code, said) = refusal(&["put", &j.image(), "Cargo.toml"]);
+        assert!(code == 1 && said.contains("marked read-only") && said.contains(why), "{said}");
+        assert!(std::fs::read(j.image()).unwrap() == before, "{why}: the volume was written");
+    }
+}

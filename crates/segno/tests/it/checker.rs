@@ -10,6 +10,7 @@ use segno_format::inode::RawInode;
 use segno_format::node::RawNode;
 use std::error::Error;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const BLOCKS: u64 = 16 << 10;
 
@@ -106,4 +107,41 @@ fn a_journal_of_another_volume_or_none_is_refused_by_every_call() {
     }
     // Nothing was written to the one that is empty.
     assert!(of(&mine, &blank).verify_journal().is_err());
+}
+
+/// Counts the reads of the superblocks of the journal behind a volume.
+struct Opened {
+    inner: MemDevice,
+    end: u64,
+    times: AtomicU64,
+}
+
+impl BlockDevice for Opened {
+    segno_testkit::forward!(inner: block_count, write, write_fua, flush, discard, read_only);
+
+    fn read(&self, addr: u64, into: &mut [Block]) -> std::io::Result<()> {
+        if addr == self.end {
+            self.times.fetch_add(1, Ordering::Relaxed);
+        }
+        self.inner.read(addr, into)
+    }
+}
+
+#[test]
+fn a_check_reads_the_journal_once() {
+    let storage =
+        Arc::new(Opened { inner: MemDevice::new(BLOCKS + 4096), end: BLOCKS, times: AtomicU64::new(0) });
+    let device = Device::from(storage.clone() as Arc<dyn BlockDevice>);
+    let member = segno_mkfs::Member { device: storage.clone(), path: String::new(), zeroed: true };
+    let options = segno_mkfs::MkfsOptions { blocks: Some(BLOCKS), ..Default::default() };
+    segno_mkfs::format(&[member], &options).unwrap();
+    let volume = Volume::open_with(&device, &"journal=on".parse().unwrap()).unwrap();
+    volume.write("/file", "content").unwrap();
+    volume.close().unwrap();
+    for quick in [true, false] {
+        let before = storage.times.load(Ordering::Relaxed);
+        let found = judged(&Checker::new(&device).quick(quick));
+        assert!(found.is_clean() && found.quick == quick);
+        assert_eq!(storage.times.load(Ordering::Relaxed) - before, 1, "quick: {quick}");
+    }
 }

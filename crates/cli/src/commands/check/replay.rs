@@ -27,6 +27,10 @@ pub fn with_journal(device: Arc<dyn BlockDevice>, journal: &External) -> Result<
             eprintln!("segno: note: {}", Error::JournalNotNamed);
             return Ok(device);
         }
+        Ok(Left::Missing(why)) => {
+            eprintln!("segno: note: {}", Error::JournalMissing(why));
+            return Ok(device);
+        }
         Ok(Left::Nothing) | Err(_) => return Ok(device),
     }
     let options = CheckOptions { max_problems: 0, ..CheckOptions::default() };
