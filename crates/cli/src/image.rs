@@ -4,7 +4,7 @@ use crate::store;
 use anyhow::{anyhow, ensure};
 use rustix::fs::getxattr;
 use rustix::io::Errno;
-use segno::inspect;
+use segno::{Checker, Left, inspect};
 use segno_device::{BlockDevice, DeviceError, Holder, Location, OpenOptions, open_storage, open_volume};
 use segno_engine::Observer;
 use segno_format::BLOCK_SIZE;
@@ -161,6 +161,17 @@ pub fn note_incomplete(e: DeviceError) {
 pub fn note_unsupported(device: &dyn BlockDevice) {
     if let Some(Err(why)) = inspect::superblock(device).ok().map(|sb| sb.check_support()) {
         eprintln!("segno: note: {why}; what is shown may be wrong or incomplete");
+    }
+}
+
+/// Whether the journal behind a volume has changes that its checkpoint lacks. One that cannot be read is noted.
+pub fn has_journaled_changes(device: &Arc<dyn BlockDevice>) -> bool {
+    match Checker::new(&device.clone().into()).left_by_journal() {
+        Ok(left) => matches!(left, Left::Journal | Left::Ahead(_)),
+        Err(e) => {
+            eprintln!("segno: note: {e}");
+            false
+        }
     }
 }
 

@@ -34,6 +34,8 @@ pub fn run(args: &Args) -> Result<()> {
     let device = image::open(&args.devices.after(&args.image)?, image::READ_ONLY)?;
     let sb = inspect::superblock(&*device)?;
     let Pack { cp, number, external_journal, .. } = inspect::checkpoint(&*device, &sb)?;
+    let has_changes = image::has_journaled_changes(&device);
+    let name = args.image.first().map(|path| path.display().to_string()).unwrap_or_default();
     let mut out = stdout();
     if args.json {
         let all = json!({
@@ -42,6 +44,7 @@ pub fn run(args: &Args) -> Result<()> {
             "checkpoint": checkpoint(&cp, number),
             "usage": usage(&sb, &cp),
             "external_journal": external_journal,
+            "journal_changes": has_changes,
             "unsupported": sb.check_support().err().map(|why| why.to_string()),
         });
         Schema("segno.info", 1).print(&mut out, &all)?;
@@ -50,9 +53,14 @@ pub fn run(args: &Args) -> Result<()> {
         if external_journal {
             writeln!(
                 out,
-                "journal       external, and may have changes that are not counted here: `segno journal info --journal FILE {}` \
-                 lists them",
-                args.image.first().map(|path| path.display().to_string()).unwrap_or_default()
+                "journal       external, and may have changes that are not counted here: `segno journal info --journal FILE {name}` \
+                 lists them"
+            )?;
+        }
+        if has_changes {
+            writeln!(
+                out,
+                "journal       has changes that are not counted here: `segno journal info {name}` lists them"
             )?;
         }
     }

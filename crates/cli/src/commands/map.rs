@@ -54,6 +54,7 @@ pub fn run(args: &Args) -> Result<()> {
         let report = Report {
             checkpoint_ver: found.checkpoint.checkpoint_ver.get(),
             blocks_per_segment: BLOCKS_PER_SEG,
+            journal_changes: found.journal_changes,
             totals: found.totals(),
             segments: Each(&found.all),
         };
@@ -61,6 +62,13 @@ pub fn run(args: &Args) -> Result<()> {
     } else {
         let coloured = out.is_terminal() && std::env::var_os("NO_COLOR").is_none();
         out.write_all(text(&found, coloured).as_bytes())?;
+        if found.journal_changes {
+            let name = args.volume.display();
+            writeln!(
+                out,
+                "the journal has changes that are not shown: `segno journal info {name}` lists them"
+            )?;
+        }
     }
     Ok(())
 }
@@ -81,6 +89,7 @@ fn encoder(path: &Path) -> Result<Encoder> {
 struct Report<'a> {
     checkpoint_ver: u64,
     blocks_per_segment: u32,
+    journal_changes: bool,
     totals: Vec<Total>,
     segments: Each<'a>,
 }

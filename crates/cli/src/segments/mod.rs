@@ -56,6 +56,8 @@ pub struct Segment {
 pub struct Segments {
     pub superblock: Superblock,
     pub checkpoint: RawCheckpoint,
+    /// Whether the journal behind the volume of an image has changes that the checkpoint lacks.
+    pub journal_changes: bool,
     pub all: Vec<Segment>,
 }
 
@@ -120,7 +122,8 @@ impl Segments {
         }
         let device = image::open(&devices.of(path)?, image::READ_ONLY)?;
         image::note_unsupported(&*device);
-        Self::read(&*device).with_context(|| image::cannot_read(path))
+        let found = Self::read(&*device).with_context(|| image::cannot_read(path))?;
+        Ok(Self { journal_changes: image::has_journaled_changes(&device), ..found })
     }
 
     fn of_mount(dir: &Path) -> Result<Self> {
@@ -159,7 +162,7 @@ impl Segments {
                 }
             }
         }
-        Ok(Self { superblock, checkpoint, all })
+        Ok(Self { superblock, checkpoint, journal_changes: false, all })
     }
 
     /// Numbers by content, in the order of [`Content::all`].

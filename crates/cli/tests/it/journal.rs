@@ -559,3 +559,20 @@ fn a_check_reports_a_marked_volume_whose_journal_is_gone() {
         assert!(std::fs::read(j.image()).unwrap() == before, "{why}: the volume was written");
     }
 }
+
+#[test]
+fn info_and_map_say_that_the_journal_has_more() {
+    let j = Journaled::new();
+    let line = format!("`segno journal info {}` lists them", j.image());
+    for has_changes in [false, true, false] {
+        if has_changes {
+            j.crash(JournalMode::Auto, &["one"]);
+        } else if j.info()["to_replay"]["groups"] != 0 {
+            output(&["journal", "replay", &j.image()]);
+        }
+        for command in ["info", "map"] {
+            assert_eq!(json(&[command, "--json", &j.image()])["journal_changes"], has_changes, "{command}");
+            assert_eq!(output(&[command, &j.image()]).contains(&line), has_changes, "{command}");
+        }
+    }
+}
