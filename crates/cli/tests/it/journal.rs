@@ -576,3 +576,19 @@ fn info_and_map_say_that_the_journal_has_more() {
         }
     }
 }
+
+/// One shape of the document, whatever was there.
+#[test]
+fn a_discard_says_whether_there_was_a_journal_and_a_mark() {
+    let shape = |words: &[&str]| {
+        let said = json(&[&["journal", "discard", "--json"], words].concat());
+        (said["discarded"].as_bool(), said["groups_lost"].as_u64(), said["unmarked"].as_bool())
+    };
+    let j = Journaled::new();
+    assert_eq!(shape(&[&j.image()]), (Some(true), Some(0), Some(false)));
+    j.crash(JournalMode::On, &["one"]);
+    assert_eq!(shape(&["--force", &j.image()]), (Some(true), Some(1), Some(true)));
+    j.crash(JournalMode::On, &["two"]);
+    std::fs::File::options().write(true).open(j.image()).unwrap().set_len(64 * MIB).unwrap();
+    assert_eq!(shape(&["--force", &j.image()]), (Some(false), Some(0), Some(true)));
+}

@@ -9,8 +9,6 @@ use segno_format::superblock::uuid_text;
 use segno_journal::{Content, Journal, Opened, Stale};
 use serde_json::json;
 
-const SCHEMA: Schema = Schema("segno.journal-discard", 1);
-
 pub fn run(args: &DiscardArgs) -> Result<()> {
     let Target { of, json } = &args.target;
     let found = match Found::open(of, false) {
@@ -55,25 +53,27 @@ pub fn run(args: &DiscardArgs) -> Result<()> {
     if is_own {
         Journal::discard(&found.area).context("cannot erase the journal")?;
     }
-    segno_engine::give_up_journal(found.device.clone())?;
+    let unmarked = segno_engine::give_up_journal(found.device.clone())?;
     let what = if lost > 0 { format!(", and {lost} groups of changes with it") } else { String::new() };
     let words =
         if is_own { format!("the journal {} is erased{what}", found.describe()) } else { UNMARKED.into() };
-    Ok(out::report(*json, SCHEMA, &json!({ "discarded": is_own, "groups_lost": lost }), words)?)
+    report(*json, is_own, lost, unmarked, words)
 }
 
 const UNMARKED: &str =
     "the volume is no longer marked for a journal; the changes that only its journal has are given up";
+
+fn report(json: bool, discarded: bool, lost: usize, unmarked: bool, words: String) -> Result<()> {
+    let document = json!({ "discarded": discarded, "groups_lost": lost, "unmarked": unmarked });
+    Ok(out::report(json, Schema("segno.journal-discard", 1), &document, words)?)
+}
 
 /// Whether there is a journal of this volume to erase. A named file with other data is refused, and so is another journal than the one
 /// behind the volume while that has changes.
 fn is_own(found: &Found) -> Result<bool> {
     let place = found.describe();
     let behind = if found.file.is_some() && found.guarded { found.changes_behind()? } else { 0 };
-    ensure!(
-        behind == 0,
-        "the journal behind the volume has changes that it lacks: `segno journal replay`, without --journal, keeps them"
-    );
+    ensure!(behind == 0, segno_engine::Error::ChangesBehind);
     match found.content()? {
         Content::Own(_) => {}
         Content::Other(about) => bail!(
@@ -111,5 +111,5 @@ fn give_up(args: &DiscardArgs, why: Error) -> Result<()> {
     if !segno_engine::give_up_journal(device)? {
         return Err(why);
     }
-    Ok(out::report(args.target.json, SCHEMA, &json!({ "discarded": false, "unmarked": true }), UNMARKED)?)
+    report(args.target.json, false, 0, true, UNMARKED.into())
 }

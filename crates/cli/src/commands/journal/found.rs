@@ -65,10 +65,7 @@ impl Found {
     /// Groups of changes that the journal behind the volume has and the volume lacks, whatever journal was named.
     pub fn changes_behind(&self) -> Result<usize> {
         let Ok(gap) = gap(&self.device) else { return Ok(0) };
-        Ok(match if_there(Journal::open(gap, &self.checkpoint, &*self.device))? {
-            Some(Opened::Usable(replay)) => replay.accepted().len(),
-            _ => 0,
-        })
+        Journal::changes(gap, &self.checkpoint, &*self.device).context("cannot read the journal")
     }
 
     /// The place of the journal, for messages.
