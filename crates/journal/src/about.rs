@@ -33,6 +33,12 @@ impl About {
         })
     }
 
+    /// Bytes of its area: those of the ring, and of the superblocks in front.
+    #[must_use]
+    pub fn area_bytes(&self) -> u64 {
+        self.blocks().saturating_mul(BLOCK_SIZE as u64)
+    }
+
     /// Blocks of its area: those of the ring, and of the superblocks in front.
     #[must_use]
     pub fn blocks(&self) -> u64 {

@@ -37,6 +37,13 @@ impl Area {
         Self { blocks: self.blocks.min(most), ..self }
     }
 
+    /// Its blocks from this number on.
+    #[must_use]
+    pub fn after(self, blocks: u64) -> Self {
+        let skipped = blocks.min(self.blocks);
+        Self { start: self.start + skipped, blocks: self.blocks - skipped, ..self }
+    }
+
     /// The same blocks, with writes kept in memory.
     #[must_use]
     pub fn in_memory(&self) -> Self {

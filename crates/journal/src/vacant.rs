@@ -37,7 +37,7 @@ impl Area {
         match About::read(self) {
             Ok(about) if about.volume == *volume => Ok(Content::Own(about)),
             Ok(about) => Ok(Content::Other(about)),
-            Err(Error::Absent { .. }) => {
+            Err(Error::Absent { .. } | Error::TooSmall { .. }) => {
                 Ok(self.data()?.map_or(Content::Nothing, |at| Content::Data { at: self.start() + at }))
             }
             Err(e) => Err(e),

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::process::{Command, Output};
 
 /// Commands that write, with `I` for the image and `F` for a file to be stored.
-pub(super) const WRITERS: [&str; 21] = [
+pub(super) const WRITERS: [&str; 23] = [
     "mount I D",
     "put I F /",
     "mkdir -p I /made",
@@ -26,6 +26,8 @@ pub(super) const WRITERS: [&str; 21] = [
     "journal replay I",
     "journal discard I",
     "journal create I",
+    "journal resize --size 8M I",
+    "journal remove I",
     "put I F /a",
     "build -f D I",
     "label I new",

@@ -28,6 +28,7 @@ mod hostile_archives;
 mod huge;
 mod images;
 mod journal;
+mod journal_size;
 mod journal_space;
 mod json;
 mod kernel_options;

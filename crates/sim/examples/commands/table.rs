@@ -96,6 +96,8 @@ pub const ON_IMAGES: &[Row] = &[
     row("journal replay", DONE, "cp $I $C && $S journal replay $C"),
     row("journal discard", DONE, "cp $I $C && $S journal discard $C"),
     row("journal create", DONE, "cp $I $C && truncate -s '<128M' $C && $S journal create -f $C"),
+    row("journal resize", DONE, "cp $I $C && $S journal resize --size 8M $C"),
+    row("journal remove", DONE, "cp $I $C && $S journal remove $C"),
     row("build", DONE, "$S build $I $N"),
     row("mkfs", DONE, "cp $I $C && $S mkfs -q $C"),
     row("mkfs -f", DONE, "cp $I $C && $S mkfs -q -f $C"),

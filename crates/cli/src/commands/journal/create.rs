@@ -1,6 +1,6 @@
 //! `segno journal create`.
-use super::CreateArgs;
-use super::found::{Found, make_in};
+use super::found::{Found, blocks_of, make_in};
+use super::{CreateArgs, room};
 use crate::document::Schema;
 use crate::out;
 use anyhow::{Context, Result, bail, ensure};
@@ -11,18 +11,22 @@ use segno_journal::{Content, Journal};
 use serde_json::json;
 
 pub fn run(args: &CreateArgs) -> Result<()> {
-    let found = Found::open(&args.target.of, false)?;
-    refuse_used(&found, args.force)?;
-    let bytes = found.area.blocks() * BLOCK_SIZE as u64;
+    let of = &args.target.of;
+    let found = Found::open_any(of)?;
+    let blocks =
+        args.size.map_or_else(|| Ok(room::default_blocks(&found)), blocks_of)?.min(Journal::MOST_BLOCKS);
     ensure!(
-        found.area.blocks() >= Journal::LEAST_BLOCKS,
+        blocks >= Journal::LEAST_BLOCKS,
         "the space {} is too small for a journal: {} of at least {}",
         found.describe(),
-        size::human(bytes),
+        size::human(blocks * BLOCK_SIZE as u64),
         size::human(Journal::LEAST_BLOCKS * BLOCK_SIZE as u64)
     );
-    let space = found.area.clone().clear().context("cannot write the journal's space")?;
-    make_in(space, &found.checkpoint)?;
+    refuse_used(&found.first(blocks), args.force)?;
+    let found = room::make(found, of, blocks)?.first(blocks);
+    refuse_used(&found, args.force)?;
+    let bytes = blocks * BLOCK_SIZE as u64;
+    make_in(found.area.clone().clear().context("cannot write the journal's space")?, &found.checkpoint)?;
     let words = format!("an empty journal of {} is {}", size::human(bytes), found.describe());
     Ok(out::report(
         args.target.json,

@@ -31,8 +31,9 @@ pub fn run(args: &ReplayArgs) -> Result<()> {
         }
         Some(Opened::Usable(replay)) => Waiting::of(&replay)?,
     };
-    if waiting.groups > 0 {
-        recover(args, &found)?;
+    // Without changes, a mount that was cut off may have left its mark.
+    if waiting.groups > 0 || found.guarded || found.external {
+        recover(args, &found, waiting.groups > 0)?;
     }
     let mut out = stdout();
     if args.json {
@@ -53,7 +54,7 @@ pub fn run(args: &ReplayArgs) -> Result<()> {
 }
 
 /// A mount recovers; the unmount leaves volume and journal clean.
-fn recover(args: &Target, found: &Found) -> Result<()> {
+fn recover(args: &Target, found: &Found, has_changes: bool) -> Result<()> {
     let external = found.file.is_some().then(|| JournalMode::External(found.area.clone()));
     let journal = external.unwrap_or(JournalMode::Auto);
     let options =
@@ -61,6 +62,6 @@ fn recover(args: &Target, found: &Found) -> Result<()> {
     let volume =
         Volume::mount(found.device.clone(), options).with_context(|| image::cannot_read(&args.of.image))?;
     let replayed = volume.stats().journal_replayed.load(Ordering::Relaxed);
-    ensure!(replayed > 0, "the journal was not replayed");
+    ensure!(replayed > 0 || !has_changes, "the journal was not replayed");
     volume.unmount().with_context(|| format!("closing {}", args.of.image.display()))
 }

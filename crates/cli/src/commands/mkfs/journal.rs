@@ -1,25 +1,21 @@
 //! The journal that a new volume gets.
 use super::Args;
-use crate::commands::journal::found;
+use crate::commands::journal::{found, room};
 use crate::exit::usage;
 use crate::external_journal;
 use crate::image::explain;
 use crate::store;
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow};
 use segno::inspect;
 use segno_device::{BlockDevice, FileDevice, Location, MultiDevice, OpenOptions, is_removable};
-use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Features, size};
-use segno_journal::{About, Area, Journal};
+use segno_format::{BLOCK_SIZE, Features, size};
+use segno_journal::{About, Area};
 use segno_mkfs::{Member, MkfsOptions};
 use std::path::Path;
 use std::sync::Arc;
 
 /// A smaller volume gets none unless asked for.
 const LEAST_VOLUME: u64 = 256 << 20;
-/// The share of the volume that a journal has, and its limits.
-const SHARE: u64 = 64;
-const LEAST: u64 = 16 << 20;
-const MOST: u64 = 256 << 20;
 /// A device that cannot grow gives up to this share of it: the first of several may be small beside the volume.
 const PART_OF_FIRST: u64 = 4;
 
@@ -68,7 +64,7 @@ impl Choice {
             return Err(usage(anyhow!("--journal-device is not for a volume without a journal")));
         }
         let Self::Bytes(bytes) = self else { return Ok(()) };
-        ensure!(found::blocks_of(bytes)? <= Journal::MOST_BLOCKS, "a journal has up to 4 GiB");
+        found::blocks_of(bytes)?;
         if is_beside {
             return Ok(());
         }
@@ -93,15 +89,15 @@ impl Choice {
         let journal = match self {
             Self::None => return Ok(Place::Nowhere("as asked for")),
             Self::Auto => {
-                let bytes = (blocks + devices.further_blocks()) * BLOCK_SIZE as u64;
+                let volume_blocks = blocks + devices.further_blocks();
                 if args.journal_device.is_some() {
-                    return Ok(Place::Beside((bytes / SHARE).clamp(LEAST, MOST) / BLOCK_SIZE as u64));
+                    return Ok(Place::Beside(room::share(volume_blocks)));
                 }
-                let most = if may_grow { MOST } else { MOST.min(blocks * BLOCK_SIZE as u64 / PART_OF_FIRST) };
-                if let Some(why) = unsuited(args, options, devices, bytes, most)? {
+                let most = if may_grow { u64::MAX } else { blocks / PART_OF_FIRST };
+                if let Some(why) = unsuited(args, options, devices, volume_blocks, most)? {
                     return Ok(Place::Nowhere(why));
                 }
-                (bytes / SHARE).clamp(LEAST, most) / BLOCK_SIZE as u64
+                room::share(volume_blocks).min(most)
             }
             Self::Bytes(bytes) => found::blocks_of(bytes)?,
         };
@@ -113,12 +109,12 @@ impl Choice {
     }
 }
 
-/// Why a volume of so many bytes gets no journal, of up to `most`, unless one is asked for.
+/// Why a volume of so many blocks gets no journal, of up to `most`, unless one is asked for.
 fn unsuited(
     args: &Args,
     options: &MkfsOptions,
     devices: &Devices,
-    bytes: u64,
+    volume_blocks: u64,
     most: u64,
 ) -> Result<Option<&'static str>> {
     let zones = devices.members.first().map(|first| first.device.zones()).transpose();
@@ -132,8 +128,8 @@ fn unsuited(
         (has_zones || (options.zoned && is_alone), "zones that are written in order are no place for one"),
         (options.features.contains(Features::RO), "the volume is never written"),
         (args.sectors.is_some(), "what is behind these sectors is not the volume's"),
-        (bytes < LEAST_VOLUME, "the volume is smaller than 256 MiB"),
-        (most < LEAST, "the first device is too small beside the others"),
+        (volume_blocks < LEAST_VOLUME / BLOCK_SIZE as u64, "the volume is smaller than 256 MiB"),
+        (most < room::LEAST_BLOCKS, "the first device is too small beside the others"),
         (!devices.ends_with_a_block(), "what is in the last part of a block of the file is not the volume's"),
         (is_removable(&args.image), "the device is removable, and other systems do not know it"),
     ];
@@ -190,9 +186,8 @@ impl Place {
             (Self::Within(_), Some(first)) => first,
             (Self::Behind(journal), Some(first)) => {
                 drop(first);
-                let start = blocks.next_multiple_of(BLOCKS_PER_SEG.into());
                 let mut file = file.and_then(Arc::into_inner).context("the image is still in use")?;
-                file.set_length(&args.image, (start + journal) * BLOCK_SIZE as u64).map_err(explain)?;
+                room::fit(&mut file, &args.image, blocks, journal)?;
                 Arc::new(file)
             }
         };

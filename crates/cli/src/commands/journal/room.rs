@@ -1,0 +1,105 @@
+//! The room for a journal behind a volume: its size, and the image file that becomes longer and shorter by it.
+use super::found::Found;
+use crate::image::explain;
+use crate::storage::ImageArgs;
+use crate::store;
+use anyhow::{Context, Result, bail};
+use segno::inspect;
+use segno_device::{BlockDevice, FileDevice, Location, OpenOptions, StorageKind};
+use segno_format::size;
+use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Features};
+use segno_journal::{About, Area, Content, Journal};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The share of a volume that its journal has, and the limits.
+const SHARE: u64 = 64;
+pub const LEAST_BLOCKS: u64 = (16 << 20) / BLOCK_SIZE as u64;
+const MOST_BLOCKS: u64 = (256 << 20) / BLOCK_SIZE as u64;
+
+/// Blocks of a journal whose size nobody chose, of a volume with so many blocks.
+pub fn share(volume_blocks: u64) -> u64 {
+    (volume_blocks / SHARE).clamp(LEAST_BLOCKS, MOST_BLOCKS)
+}
+
+/// Blocks of a journal to be made: those of the gap if nobody chose a size and it is large enough for any.
+pub fn default_blocks(found: &Found) -> u64 {
+    let gap = found.area.blocks();
+    if gap >= Journal::LEAST_BLOCKS || found.file.is_some() { gap } else { share(found.volume_blocks) }
+}
+
+/// Gives an image file the length of its volume, and of a journal with so many blocks behind it.
+pub fn fit(file: &mut FileDevice, path: &Path, volume_blocks: u64, journal_blocks: u64) -> Result<()> {
+    let blocks = match journal_blocks {
+        0 => volume_blocks,
+        n => volume_blocks.next_multiple_of(BLOCKS_PER_SEG.into()) + n,
+    };
+    file.set_length(path, blocks * BLOCK_SIZE as u64).map_err(explain)
+}
+
+/// Makes an image file longer if a journal of so many blocks has no room behind its volume. What has a fixed size is refused.
+pub fn make(found: Found, of: &ImageArgs, blocks: u64) -> Result<Found> {
+    let room = found.area.blocks();
+    if room >= blocks {
+        return Ok(found);
+    }
+    let [needed, room] = [blocks, room].map(|n| size::human(n * BLOCK_SIZE as u64));
+    if found.file.is_some() {
+        bail!("the space {} has {room}, and the journal needs {needed}", found.describe());
+    }
+    let volume_blocks = found.volume_blocks;
+    drop(found);
+    let Some((path, mut file)) = whole_file(of)? else {
+        bail!(
+            "a journal of {needed} needs a gap of that size after the end of the volume, which has {room}: make the partition larger, or name \
+             an external journal (--journal FILE here, journal=FILE for mounts)"
+        );
+    };
+    fit(&mut file, &path, volume_blocks, blocks)?;
+    drop(file);
+    Found::open(of, false)
+}
+
+/// Makes an image file as short as its volume needs it, with a journal of so many blocks behind it. Returns whether it became shorter: what has
+/// a fixed size stays, and so does other data behind the journal.
+pub fn shorten(found: Found, of: &ImageArgs, blocks: u64) -> Result<bool> {
+    if found.file.is_some() {
+        return Ok(false);
+    }
+    let (volume_blocks, before) = (found.volume_blocks, found.device.block_count());
+    drop(found);
+    let Some((path, file)) = whole_file(of)? else { return Ok(false) };
+    let file = Arc::new(file);
+    if !ends_with(&file, volume_blocks, blocks)? {
+        return Ok(false);
+    }
+    let mut file = Arc::into_inner(file).context("the image is still in use")?;
+    fit(&mut file, &path, volume_blocks, blocks)?;
+    Ok(file.block_count() < before)
+}
+
+/// Whether a file has nothing after its volume but a journal of so many blocks. Somebody may have used it meanwhile.
+fn ends_with(file: &Arc<FileDevice>, volume_blocks: u64, blocks: u64) -> Result<bool> {
+    let sb = inspect::superblock(&**file)?;
+    let Some(gap) = Area::tail(file.clone(), volume_blocks) else { return Ok(false) };
+    let journal = About::read(&gap).map_or(0, |about| about.blocks());
+    let rest = gap.after(blocks).content(&sb.raw.uuid)?;
+    Ok(sb.geo.block_count == volume_blocks && journal == blocks && rest == Content::Nothing)
+}
+
+/// The image file of a volume, if nothing else is in it and no other device belongs to the volume. The caller has closed it.
+fn whole_file(of: &ImageArgs) -> Result<Option<(PathBuf, FileDevice)>> {
+    let images = of.devices()?;
+    let [only] = images.as_slice() else { return Ok(None) };
+    if store::is_url(only) || Location::of(only).is_part() {
+        return Ok(None);
+    }
+    let file = FileDevice::open(only, OpenOptions::default()).map_err(explain)?;
+    let probe = file.probe();
+    // What is in the last part of a block is not the volume's.
+    let is_whole = probe.kind == StorageKind::Regular && probe.bytes.is_multiple_of(BLOCK_SIZE as u64);
+    if !is_whole || inspect::superblock(&file)?.features.contains(Features::BLKZONED) {
+        return Ok(None);
+    }
+    Ok(Some((only.clone(), file)))
+}
