@@ -7,7 +7,7 @@ use segno_engine::{MountOptions, Owner, Volume};
 use segno_format::Ino;
 use segno_testkit::f2fs_tools;
 use std::fs::{File, metadata, read};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
 
 const MIB: u64 = 1 << 20;
@@ -216,4 +216,63 @@ fn an_external_journal_keeps_its_file() {
     assert_eq!(json(&with(&["journal", "remove", "--json"]))["shortened"], false);
     assert!(read(&side).unwrap() == vec![0; 8 << 20]);
     assert_eq!(rig.length(), 64 * MIB);
+}
+
+/// A format is cut off at each of its steps and repeated: the file has the length of one run.
+#[test]
+fn a_format_that_is_repeated_leaves_the_length_of_one() {
+    const VOLUME: u64 = 256 * MIB;
+    const LENGTH: u64 = VOLUME + 16 * MIB;
+    let rig = Rig(tempfile::tempdir().unwrap());
+    let image = rig.image();
+    let mark = segno_device::unfinished_format();
+    let file = || File::options().write(true).open(&image).unwrap();
+    let steps: [(&str, &dyn Fn()); 5] = [
+        ("whole", &|| ()),
+        ("marked", &|| file().write_all_at(&mark.0, 0).unwrap()),
+        ("marked, and without the journal", &|| {
+            file().write_all_at(&mark.0, 0).unwrap();
+            file().set_len(VOLUME).unwrap();
+        }),
+        ("both superblocks are gone", &|| {
+            (0..2).for_each(|copy| file().write_all_at(&mark.0, copy * 4096).unwrap());
+            file().set_len(VOLUME).unwrap();
+        }),
+        ("the journal is not made yet", &|| {
+            file().set_len(VOLUME).unwrap();
+            file().set_len(LENGTH).unwrap();
+        }),
+    ];
+    output(&["mkfs", "-q", "--size", "256M", &image]);
+    let blocks = |image: &str| json(&["info", "--json", image])["superblock"]["block_count"].as_u64();
+    for (step, cut) in steps {
+        cut();
+        for run in 1..=2 {
+            output(&["mkfs", "-q", "-f", &image]);
+            assert_eq!((rig.length(), blocks(&image)), (LENGTH, Some(VOLUME / 4096)), "{step}, run {run}");
+            assert_eq!(
+                (&rig.info()["state"], rig.info()["bytes"].as_u64()),
+                (&"usable".into(), Some(16 * MIB)),
+                "{step}"
+            );
+        }
+    }
+    // Killed at some moments.
+    for delay in 0..12 {
+        let mut killed = std::process::Command::new(env!("CARGO_BIN_EXE_segno"))
+            .args(["mkfs", "-q", "-f", &image])
+            .spawn()
+            .unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(delay * 3));
+        let _it_may_have_ended = killed.kill();
+        killed.wait().unwrap();
+        assert!([VOLUME, LENGTH].contains(&rig.length()), "{delay}: {}", rig.length());
+    }
+    output(&["mkfs", "-q", "-f", &image]);
+    assert_eq!(rig.length(), LENGTH);
+    // One that its owner has made longer is formatted as a whole.
+    file().set_len(1024 * MIB).unwrap();
+    output(&["mkfs", "-q", "-f", &image]);
+    assert_eq!((rig.length(), blocks(&image)), (1040 * MIB, Some(1024 * MIB / 4096)));
+    assert!(metadata(&image).unwrap().blocks() * 512 < 256 * MIB, "what is not used is a hole");
 }

@@ -1,5 +1,5 @@
 //! The journal that a new volume gets.
-use super::Args;
+use super::{Args, room as size_of};
 use crate::commands::journal::{found, room};
 use crate::exit::usage;
 use crate::external_journal;
@@ -7,10 +7,12 @@ use crate::image::explain;
 use crate::store;
 use anyhow::{Context, Result, anyhow};
 use segno::inspect;
-use segno_device::{BlockDevice, FileDevice, Location, MultiDevice, OpenOptions, is_removable};
+use segno_device::{
+    BlockDevice, FileDevice, Location, MultiDevice, OpenOptions, is_removable, unfinished_format,
+};
 use segno_format::{BLOCK_SIZE, Features, size};
-use segno_journal::{About, Area};
-use segno_mkfs::{Member, MkfsOptions};
+use segno_journal::{About, Area, Content};
+use segno_mkfs::{Member, MkfsOptions, plan};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -83,27 +85,35 @@ impl Choice {
         Ok(())
     }
 
+    /// Blocks of the journal of a volume with so many, where the file grows by it.
+    fn blocks(self, volume_blocks: u64) -> Result<u64> {
+        match self {
+            Self::None => Ok(0),
+            Self::Auto => Ok(room::share(volume_blocks)),
+            Self::Bytes(bytes) => found::blocks_of(bytes),
+        }
+    }
+
     /// Where the journal goes: the volume has so many blocks of the first of these devices without it.
     pub fn place(self, args: &Args, options: &MkfsOptions, devices: &Devices, blocks: u64) -> Result<Place> {
         let may_grow = devices.file.is_some() && devices.ends_with_a_block();
-        let journal = match self {
-            Self::None => return Ok(Place::Nowhere("as asked for")),
-            Self::Auto => {
-                let volume_blocks = blocks + devices.further_blocks();
-                if args.journal_device.is_some() {
-                    return Ok(Place::Beside(room::share(volume_blocks)));
-                }
-                let most = if may_grow { u64::MAX } else { blocks / PART_OF_FIRST };
-                if let Some(why) = unsuited(args, options, devices, volume_blocks, most)? {
-                    return Ok(Place::Nowhere(why));
-                }
-                room::share(volume_blocks).min(most)
+        let volume_blocks = blocks + devices.further_blocks().sum::<u64>();
+        let most = if may_grow { u64::MAX } else { blocks / PART_OF_FIRST };
+        let why_not = match self {
+            Self::None => Some("as asked for"),
+            Self::Auto if args.journal_device.is_none() => {
+                unsuited(args, options, devices, volume_blocks, most)?
             }
-            Self::Bytes(bytes) => found::blocks_of(bytes)?,
+            Self::Auto | Self::Bytes(_) => None,
         };
+        if let Some(why) = why_not {
+            return Ok(Place::Nowhere(why));
+        }
+        let journal = self.blocks(volume_blocks)?;
         Ok(match args.journal_device {
             Some(_) => Place::Beside(journal),
             None if may_grow => Place::Behind(journal),
+            None if self == Self::Auto => Place::Within(journal.min(most)),
             None => Place::Within(journal),
         })
     }
@@ -142,20 +152,48 @@ impl Devices {
         self.file.as_ref().is_none_or(|file| file.probe().bytes.is_multiple_of(BLOCK_SIZE as u64))
     }
 
-    fn further_blocks(&self) -> u64 {
-        self.members.iter().skip(1).map(|member| member.device.block_count()).sum()
+    fn further_blocks(&self) -> impl Iterator<Item = u64> {
+        self.members.iter().skip(1).map(|member| member.device.block_count())
     }
 
-    /// The blocks of the first device, without a journal that an earlier format put behind its volume.
-    pub fn blocks(&self) -> u64 {
-        let volume = self.file.as_ref().and_then(|file| {
-            let sb = inspect::superblock(&**file).ok()?;
-            let end = if sb.devices.is_empty() { sb.geo.block_count } else { sb.device_blocks().0 };
-            let about = About::read(&Area::tail(file.clone(), end)?).ok()?;
-            (about.volume == sb.raw.uuid).then_some(end)
-        });
+    /// The blocks of the first device, without what an earlier format put behind its volume.
+    pub fn blocks(&self, choice: Choice) -> u64 {
+        let volume = self.file.as_ref().and_then(|file| end_of_volume(file, choice));
         volume.unwrap_or_else(|| self.members.first().map_or(0, |first| first.device.block_count()))
     }
+
+    /// Takes an earlier journal off the image file that is formatted again, so that a format which is cut off leaves no trace of it. As in
+    /// every format, the first write is a mark.
+    pub fn without_journal(self, image: &Path, options: &MkfsOptions, blocks: u64) -> Result<Self> {
+        let Some(file) = self.file.as_ref().filter(|file| options.force && file.block_count() > blocks)
+        else {
+            return Ok(self);
+        };
+        let sizes: Vec<u64> = std::iter::once(blocks).chain(self.further_blocks()).collect();
+        plan(&sizes, options).map_err(|e| size_of::explain(e, options, blocks))?;
+        file.write(0, &[&unfinished_format()])
+            .and_then(|()| file.flush())
+            .context("cannot mark the image")?;
+        let Self { mut members, file } = self;
+        let path = members.remove(0).path;
+        let mut file = file.and_then(Arc::into_inner).context("the image is still in use")?;
+        room::fit(&mut file, image, blocks, 0)?;
+        let file = Arc::new(file);
+        members.insert(0, Member { device: file.clone(), path, zeroed: false });
+        Ok(Self { members, file: Some(file) })
+    }
+}
+
+/// The end of the volume on a file that is exactly as long as a format leaves it: with a journal, or with zeros where a format was cut off
+/// before it made that.
+fn end_of_volume(file: &Arc<FileDevice>, choice: Choice) -> Option<u64> {
+    let sb = inspect::superblock(&**file).ok()?;
+    let end = if sb.devices.is_empty() { sb.geo.block_count } else { sb.device_blocks().0 };
+    let gap = Area::tail(file.clone(), end)?;
+    let expected = || choice.blocks(sb.geo.block_count).ok();
+    let journal = About::read(&gap).map_or_else(|_| expected(), |about| Some(about.blocks()))?;
+    let is_data = || matches!(gap.content(&sb.raw.uuid), Err(_) | Ok(Content::Data { .. }));
+    (gap.blocks() == journal && !is_data()).then_some(end)
 }
 
 impl Place {
@@ -165,6 +203,20 @@ impl Place {
             Self::Nowhere(_) | Self::Beside(_) => options,
             Self::Within(gap_blocks) => MkfsOptions { gap_blocks, ..options },
             Self::Behind(_) => MkfsOptions { blocks: Some(blocks), ..options },
+        }
+    }
+
+    /// Devices without an earlier journal behind the volume, if this one goes there.
+    pub fn taking_off(
+        self,
+        devices: Devices,
+        image: &Path,
+        options: &MkfsOptions,
+        blocks: u64,
+    ) -> Result<Devices> {
+        match self {
+            Self::Behind(_) => devices.without_journal(image, options, blocks),
+            Self::Nowhere(_) | Self::Within(_) | Self::Beside(_) => Ok(devices),
         }
     }
 

@@ -94,9 +94,10 @@ pub fn run(args: &Args) -> Result<()> {
         return sparse::format(args, &options, bytes);
     }
     let devices = devices(args, &options)?;
-    let blocks = devices.blocks();
+    let blocks = devices.blocks(args.journal);
     let place = args.journal.place(args, &options, &devices, blocks)?;
     let options = place.leaving_room(options, blocks);
+    let devices = place.taking_off(devices, &args.image, &options, blocks)?;
     let report = format(&devices.members, &options).map_err(|e| room::explain(e, &options, blocks))?;
     let journal = place.make(args, devices, blocks_of_first(&report.layout))?;
     if !args.quiet && !options.features.contains(Features::RO) {
