@@ -6,7 +6,7 @@ use segno_format::Ino;
 
 /// How a client learns of changes that its own requests do not make known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AttrCaching {
+pub enum AttrCaching {
     /// By notifications.
     Notified,
     /// Not at all. A write may clear set-user-ID and set-group-ID, so attributes with these bits expire at once.
@@ -23,13 +23,13 @@ impl AttrCaching {
 
 /// Only this mount changes the volume, so cached names and attributes are valid until a request changes them. If the
 /// kernel does not expect a change, the server sends an invalidation (`notify`).
-pub(crate) const FOREVER: u64 = 1 << 31;
+pub const FOREVER: u64 = 1 << 31;
 const BLOCK: u32 = 4096;
 /// All fields of stat(2), and the birth time.
 const STATX_MASK: u32 = 0xfff;
 
 /// The inode number of a FUSE node. The root is node 1 in FUSE; on the volume, 1 is reserved for another inode.
-pub(crate) fn ino_of(node: u64) -> Ino {
+pub fn ino_of(node: u64) -> Ino {
     match u32::try_from(node) {
         Ok(1) => Ino::ROOT,
         Ok(n) if Ino(n) != Ino::ROOT => Ino(n),
@@ -65,12 +65,13 @@ fn wire_attr(a: &Attr) -> crate::wire::Attr {
     }
 }
 
-pub(crate) fn attr_out(a: &Attr, caching: AttrCaching) -> AttrOut {
+/// The reply with attributes.
+pub fn attr_out(a: &Attr, caching: AttrCaching) -> AttrOut {
     AttrOut { attr_valid: caching.valid(a), attr_valid_nsec: 0, dummy: 0, attr: wire_attr(a) }
 }
 
 /// Reply to a successful lookup. The name may be used for `entry_valid` seconds.
-pub(crate) fn entry_out(a: &Attr, entry_valid: u64, caching: AttrCaching) -> EntryOut {
+pub fn entry_out(a: &Attr, entry_valid: u64, caching: AttrCaching) -> EntryOut {
     EntryOut {
         nodeid: node_of(a.ino),
         // The kernel expects 0 for the root.
@@ -90,7 +91,7 @@ pub(crate) fn link_out(a: &Attr, entry_valid: u64) -> EntryOut {
 }
 
 /// A negative entry, which the kernel caches.
-pub(crate) fn no_entry() -> EntryOut {
+pub fn no_entry() -> EntryOut {
     EntryOut { entry_valid: FOREVER, ..EntryOut::default() }
 }
 

@@ -178,15 +178,12 @@ fn set_gc(Server { volume, .. }: &Server, value: &str) -> Result<()> {
 fn stats(server: &Server) -> String {
     let mut out = format!("{{\"volume\":\"{}\",", uuid_text(&server.volume.superblock().raw.uuid));
     let counters = server.volume.report().into_iter().map(|(name, value)| (name.to_owned(), value));
-    let requests = server.requests().map(|(op, count)| (format!("fuse_{op:?}").to_lowercase(), count));
     // Writing to a string does not fail.
-    for (name, value) in
-        counters.chain(server.volume.device_counters()).chain(requests).chain(server.times.report())
-    {
+    for (name, value) in counters.chain(server.volume.device_counters()).chain(server.traffic.report()) {
         let _infallible = write!(out, "\"{name}\":{value},");
     }
     out += "\"slowest\":[";
-    for (i, slow) in server.times.slowest().iter().enumerate() {
+    for (i, slow) in server.traffic.times.slowest().iter().enumerate() {
         let (comma, op) = (if i == 0 { "" } else { "," }, format!("{:?}", slow.opcode).to_lowercase());
         let (ns, age) = (slow.time.as_nanos(), slow.age().as_millis());
         let _infallible = write!(

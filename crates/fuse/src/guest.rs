@@ -1,11 +1,12 @@
 //! Serves the kernel of a guest, over a transport in another crate that delivers whole messages. Unlike this machine's
 //! kernel a guest is not trusted: it may send any bytes at any time, and disappears without an unmount. It receives no
 //! notifications.
+use crate::file_system::{Answer, answer};
 use crate::init::{self, Permissions, Wanted};
 use crate::ownership::Ownership;
 use crate::page_cache::PageCache;
 use crate::request::{Malformed, Request};
-use crate::server::{Answer, Server};
+use crate::server::Server;
 use crate::session::shared_threads;
 use crate::transport::memory::{Buffer, PAGE};
 use crate::transport::message::{HEAD, body, finish};
@@ -166,7 +167,7 @@ impl GuestServer {
         if is_longer(request, body.len()) {
             return Answer::Refusal(Errno::INVAL);
         }
-        let answer = self.server.answer(request, body);
+        let answer = answer(&self.server, request, body);
         if request.opcode == Opcode::Destroy {
             self.forget_all();
             // Kernels before 5.14 do not send SYNCFS first.

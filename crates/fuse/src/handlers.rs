@@ -6,48 +6,19 @@ use crate::ioctl::{Changes, Ioctl};
 use crate::name_cache::Side;
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::server::{Answer, Done, Server, node};
+use crate::server::{Done, Server, node};
 use crate::wire::{self, FattrValid, GETATTR_FH, Opcode, OpenOut, OpenedFlags, SETXATTR_ACL_KILL_SGID};
 use rustix::io::Errno;
 use segno_engine::{Attr, Error, Owner, RenameMode, SetAttr, Time, XattrMode};
 use segno_format::Ino;
-use std::io::{Write, stderr};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::Ordering;
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 use zerocopy::FromBytes;
 
 /// Hints of F2FS where a file belongs. The kernel checks no caller of setxattr(2) for the name space `system`.
 const ADVISE: &[u8] = b"system.advise";
 
 impl Server {
-    /// Serves a request and builds the body of the reply in `out`.
-    pub(crate) fn answer(&self, request: &Request<'_>, out: &mut [u8]) -> Answer {
-        if let Some(n) = self.requests.get(request.opcode as usize) {
-            n.fetch_add(1, Ordering::Relaxed);
-        }
-        let begun = Instant::now();
-        let mut reply = Reply::new(out);
-        // A panic in one request must not end the mount, nor may the volume be written after it.
-        let done =
-            catch_unwind(AssertUnwindSafe(|| self.dispatch(request, &mut reply))).unwrap_or_else(|_| {
-                self.volume.stop(&Error::Stopped);
-                // stderr may be closed.
-                let _unread = writeln!(
-                    stderr(),
-                    "segno: a request handler panicked; the volume accepts no more changes"
-                );
-                Err(Errno::IO)
-            });
-        self.times.record(request.opcode, request.head.nodeid, begun, reply.len());
-        match done {
-            _ if !request.opcode.has_reply() => Answer::Nothing,
-            Ok(()) => Answer::Body(reply.len()),
-            Err(e) => Answer::Refusal(e),
-        }
-    }
-
-    fn dispatch(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
+    pub(crate) fn dispatch(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         if self.is_shut_down() && !r.opcode.works_shut_down() {
             return Err(Errno::IO);
         }
@@ -389,12 +360,16 @@ impl Server {
     }
 }
 
-fn opened(flags: OpenedFlags) -> OpenOut {
+/// The reply to an open. Handles have no state.
+pub fn opened(flags: OpenedFlags) -> OpenOut {
     OpenOut { fh: 0, open_flags: flags.bits(), padding: 0 }
 }
 
-/// A value, or its length if the caller passes a size of zero.
-fn xattr(reply: &mut Reply<'_>, r: &Request<'_>, value: &[u8]) -> Done {
+/// The reply to GETXATTR or LISTXATTR: a value, or its length if the caller passes a size of zero.
+///
+/// # Errors
+/// The caller has no room for the value.
+pub fn xattr(reply: &mut Reply<'_>, r: &Request<'_>, value: &[u8]) -> Result<(), Errno> {
     match r.arg::<wire::GetXattrIn>()?.size {
         0 => reply.put(&wire::GetXattrOut { size: value.len() as u32, padding: 0 }),
         size if value.len() > size as usize => Err(Errno::RANGE),

@@ -1,4 +1,4 @@
-//! FUSE front end, the only crate that depends on the FUSE protocol. It translates between requests and calls of the
+//! FUSE front end, the only crate of the product that depends on the FUSE protocol. It translates between requests and calls of the
 //! engine, and leaves every decision that the engine can make to the engine.
 //!
 //! The protocol layer (`wire`, `request`, `reply`, `server`) does not depend on the transport; the transports (`/dev/fuse`,
@@ -16,6 +16,7 @@ mod caller;
 mod callers;
 mod control;
 mod data;
+mod file_system;
 mod guest;
 mod handlers;
 mod heap;
@@ -46,6 +47,7 @@ mod system_log;
 #[cfg(test)]
 mod tests;
 mod times;
+mod traffic;
 mod transport;
 mod wire;
 mod write_errors;
@@ -56,6 +58,7 @@ pub use control::{
     CONTEXTS_XATTR, EXTENTS_XATTR, GC_XATTR, LOOKUP_XATTR, OPTIONS_XATTR, SERVER_XATTR, SHUTDOWN_XATTR,
     STATS_XATTR, SYNC_XATTR, trusted_name,
 };
+pub use file_system::{Connection, FileSystem};
 pub use guest::{Buffers, GuestOptions, GuestServer, MalformedRequest};
 pub use heap::share as share_heap;
 pub use kernel::version as kernel_version;
@@ -71,4 +74,16 @@ pub use serve::{Serving, Started, Unmounter};
 pub use session::{Queues, Transport};
 pub use stop::shut_down_read_only;
 pub use system_log::{Severity, SystemLog};
+pub use traffic::Traffic;
 pub use transport::sched_idle::permit_sched_idle;
+
+/// Messages of the protocol, for other file systems behind a session than volumes.
+pub mod protocol {
+    pub use crate::attr::{AttrCaching, FOREVER, attr_out, entry_out, ino_of, no_entry};
+    pub use crate::handlers::{opened, xattr};
+    pub use crate::list::Page;
+    pub use crate::probe::NoOpenProbe;
+    pub use crate::reply::Reply;
+    pub use crate::request::Request;
+    pub use crate::wire::*;
+}

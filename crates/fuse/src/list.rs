@@ -9,15 +9,13 @@ use segno_engine::{DirEntry, Error};
 impl Server {
     pub(crate) fn readdir(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let a: wire::ReadIn = r.arg()?;
-        let left = reply.free().min(a.size as usize);
-        let mut page = Page { reply, left };
+        let mut page = Page::new(reply, &a);
         self.volume.readdir(node(r), a.offset, &mut |e| page.put(None, &e)).map_err(errno)
     }
 
     pub(crate) fn readdirplus(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         let a: wire::ReadIn = r.arg()?;
-        let left = reply.free().min(a.size as usize);
-        let mut page = Page { reply, left };
+        let mut page = Page::new(reply, &a);
         let mut failed = None;
         let name_valid = self.name_cache.valid_in_list(&self.volume, node(r));
         let mut each = |e: DirEntry<'_>| {
@@ -49,14 +47,21 @@ impl Server {
 }
 
 /// One reply of directory entries, up to the size the caller has room for.
-struct Page<'a, 'b> {
+#[derive(Debug)]
+pub struct Page<'a, 'b> {
     reply: &'a mut Reply<'b>,
     left: usize,
 }
 
-impl Page<'_, '_> {
-    /// Appends an entry; false if it does not fit.
-    fn put(&mut self, plus: Option<&EntryOut>, e: &DirEntry<'_>) -> bool {
+impl<'a, 'b> Page<'a, 'b> {
+    /// An empty one, in the reply to this request.
+    pub fn new(reply: &'a mut Reply<'b>, request: &wire::ReadIn) -> Self {
+        let left = reply.free().min(request.size as usize);
+        Self { reply, left }
+    }
+
+    /// Appends an entry, for READDIRPLUS with the reply to its lookup; false if it does not fit.
+    pub fn put(&mut self, plus: Option<&EntryOut>, e: &DirEntry<'_>) -> bool {
         let name_room = e.name.len().next_multiple_of(8);
         let size = plus.map_or(0, |_| size_of::<EntryOut>()) + size_of::<Dirent>() + name_room;
         if size > self.left {

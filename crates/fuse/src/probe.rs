@@ -19,15 +19,16 @@ pub fn probe_no_open(dir: &Path) {
 
 /// The virtual file. It exists until it is looked up for the first time.
 #[derive(Debug)]
-pub(crate) struct NoOpenProbe(AtomicBool);
+pub struct NoOpenProbe(AtomicBool);
 
 impl NoOpenProbe {
-    pub(crate) fn new(enabled: bool) -> Self {
+    /// A file that exists if this is set.
+    pub fn new(enabled: bool) -> Self {
         Self(AtomicBool::new(enabled))
     }
 
     /// The entry, if this lookup is for the file.
-    pub(crate) fn entry(&self, parent: u64, name: &[u8]) -> Option<EntryOut> {
+    pub fn entry(&self, parent: u64, name: &[u8]) -> Option<EntryOut> {
         let is_probe = self.0.load(Ordering::Relaxed) && parent == ROOT && name == NAME.as_bytes();
         (is_probe && self.0.swap(false, Ordering::Relaxed)).then(|| EntryOut {
             nodeid: NODE,

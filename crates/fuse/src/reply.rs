@@ -4,7 +4,7 @@ use zerocopy::{Immutable, IntoBytes};
 
 /// A body under construction.
 #[derive(Debug)]
-pub(crate) struct Reply<'a> {
+pub struct Reply<'a> {
     buf: &'a mut [u8],
     len: usize,
 }
@@ -24,8 +24,11 @@ impl<'a> Reply<'a> {
         self.buf.len().saturating_sub(self.len)
     }
 
-    /// Appends a structure; a buffer that is too small is an error of the request.
-    pub(crate) fn put(&mut self, part: &(impl IntoBytes + Immutable + ?Sized)) -> Result<(), Errno> {
+    /// Appends a structure.
+    ///
+    /// # Errors
+    /// The buffer is too small, which is an error of the request.
+    pub fn put(&mut self, part: &(impl IntoBytes + Immutable + ?Sized)) -> Result<(), Errno> {
         let bytes = part.as_bytes();
         self.space(bytes.len()).ok_or(Errno::INVAL)?.copy_from_slice(bytes);
         self.len += bytes.len();
@@ -33,11 +36,10 @@ impl<'a> Reply<'a> {
     }
 
     /// Lets `fill` write up to `max` bytes in place; it returns how many it wrote.
-    pub(crate) fn fill<E>(
-        &mut self,
-        max: usize,
-        fill: impl FnOnce(&mut [u8]) -> Result<usize, E>,
-    ) -> Result<(), E> {
+    ///
+    /// # Errors
+    /// That of `fill`.
+    pub fn fill<E>(&mut self, max: usize, fill: impl FnOnce(&mut [u8]) -> Result<usize, E>) -> Result<(), E> {
         let free = self.buf.get_mut(self.len..).unwrap_or_default();
         let max = max.min(free.len());
         let n = fill(free.get_mut(..max).unwrap_or_default())?;

@@ -5,8 +5,10 @@ use zerocopy::FromBytes;
 
 /// A request as received; its parts are parsed on demand.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Request<'a> {
+pub struct Request<'a> {
+    /// Its header.
     pub head: InHeader,
+    /// The operation.
     pub opcode: Opcode,
     arg: &'a [u8],
     payload: &'a [u8],
@@ -39,17 +41,26 @@ impl<'a> Request<'a> {
     }
 
     /// The structure of the operation.
-    pub(crate) fn arg<T: FromBytes>(&self) -> Result<T, Errno> {
+    ///
+    /// # Errors
+    /// The message is shorter.
+    pub fn arg<T: FromBytes>(&self) -> Result<T, Errno> {
         T::read_from_prefix(self.arg).map(|(t, _)| t).map_err(|_| Errno::INVAL)
     }
 
     /// The name after the structure.
-    pub(crate) fn name(&self) -> Result<&'a [u8], Errno> {
+    ///
+    /// # Errors
+    /// It does not end.
+    pub fn name(&self) -> Result<&'a [u8], Errno> {
         split_name(self.payload).map(|(name, _)| name)
     }
 
     /// The two names after the structure.
-    pub(crate) fn names(&self) -> Result<(&'a [u8], &'a [u8]), Errno> {
+    ///
+    /// # Errors
+    /// One of them does not end.
+    pub fn names(&self) -> Result<(&'a [u8], &'a [u8]), Errno> {
         let (first, rest) = split_name(self.payload)?;
         Ok((first, split_name(rest)?.0))
     }
@@ -61,12 +72,15 @@ impl<'a> Request<'a> {
     }
 
     /// The first bytes after the structure.
-    pub(crate) fn data(&self, len: u32) -> Result<&'a [u8], Errno> {
+    ///
+    /// # Errors
+    /// The message is shorter.
+    pub fn data(&self, len: u32) -> Result<&'a [u8], Errno> {
         self.payload.get(..len as usize).ok_or(Errno::INVAL)
     }
 
     /// All bytes after the structure.
-    pub(crate) fn payload(&self) -> &'a [u8] {
+    pub fn payload(&self) -> &'a [u8] {
         self.payload
     }
 }

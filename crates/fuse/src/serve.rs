@@ -2,6 +2,7 @@
 //! are the program's.
 use crate::block::MountType;
 use crate::broker::Broker;
+use crate::file_system::FileSystem;
 use crate::init::Permissions;
 use crate::options::FuseOptions;
 use crate::origin::Origin;
@@ -71,7 +72,8 @@ impl Unmounter {
 }
 
 impl Serving {
-    /// Mounts by the broker. Requests are served when this returns. If umount(2) waits for the server, `close` is called before it returns.
+    /// Mounts a volume by the broker. Requests are served when this returns. If umount(2) waits for the server, `close` is called before it
+    /// returns.
     pub fn start(
         volume: Arc<Volume>,
         mut broker: Broker,
@@ -79,14 +81,24 @@ impl Serving {
         queues: Queues,
         close: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<(Self, Unmounter)> {
-        let (ended, ends) = mpsc::channel();
         let server = Server::new(volume)
             .on_destroy(close)
             .permit_shutdown(opts.shutdown)
             .show(opts.ownership)
             .with_options(opts.in_force.clone())
             .with_callers(broker.callers());
-        let (session, mount_type) = match start(server, &broker, opts, queues) {
+        Self::of(Arc::new(server), broker, opts, queues)
+    }
+
+    /// Mounts any file system by the broker. Requests are served when this returns.
+    pub fn of(
+        fs: Arc<dyn FileSystem>,
+        broker: Broker,
+        opts: &FuseOptions,
+        queues: Queues,
+    ) -> io::Result<(Self, Unmounter)> {
+        let (ended, ends) = mpsc::channel();
+        let (session, mount_type) = match start(fs, &broker, opts, queues) {
             Ok(done) => done,
             Err(e) => {
                 broker.end();
@@ -130,17 +142,17 @@ impl Serving {
 
 /// Mounts and starts the session; unmounts again on failure.
 fn start(
-    server: Server,
+    fs: Arc<dyn FileSystem>,
     broker: &Broker,
     opts: &FuseOptions,
     queues: Queues,
 ) -> io::Result<(Session, MountType)> {
     let (mounted, mount_type) = broker.connect()?;
     // All mounts have `default_permissions`. Where the server's user counts, the kernel has to say who calls.
-    let idmap = server.origin == Origin::Host { own: None };
+    let idmap = Origin::host() == Origin::Host { own: None };
     let permissions = Permissions { acl: opts.acl, idmap };
-    let volume_bytes = server.volume.statfs().blocks.saturating_mul(4096);
-    let session = Session::start(mounted, Arc::new(server), opts, permissions, queues);
+    let volume_bytes = fs.bytes();
+    let session = Session::start(mounted, fs, opts, permissions, queues);
     let session = session.inspect_err(|_| broker.detach(false))?;
     broker.tune(session.page_cache, volume_bytes);
     Ok((session, mount_type))

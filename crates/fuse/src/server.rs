@@ -1,37 +1,27 @@
 //! The server of one mount: what its request handlers share.
 use crate::attr::{AttrCaching, ino_of};
 use crate::callers::Callers;
+use crate::file_system::{Connection, FileSystem};
 use crate::mount_id::MountId;
 use crate::name_cache::NameCache;
 use crate::notify::Notifier;
 use crate::origin::Origin;
 use crate::ownership::Ownership;
+use crate::page_cache::PageCache;
 use crate::probe::NoOpenProbe;
+use crate::reply::Reply;
 use crate::request::Request;
-use crate::times::Times;
-use crate::wire::Opcode;
+use crate::traffic::Traffic;
 use crate::write_errors::WriteErrors;
 use rustix::io::Errno;
 use segno_engine::{Error, Shutdown, Volume};
 use segno_format::{Features, Ino};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// The result of a request; the reply's body is in the buffer.
 pub(crate) type Done = Result<(), Errno>;
-
-/// The reply to send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
-    /// No reply: the request has none.
-    Nothing,
-    /// The first bytes of the buffer.
-    Body(usize),
-    Refusal(Errno),
-}
-
-/// Operation codes below this are counted.
-const OPCODES: usize = 64;
 
 /// Serves the requests of one mount.
 pub(crate) struct Server {
@@ -42,8 +32,7 @@ pub(crate) struct Server {
     /// Inodes have a birth time.
     pub(crate) has_birth_time: bool,
     pub(crate) no_open_probe: NoOpenProbe,
-    pub(crate) requests: [AtomicU64; OPCODES],
-    pub(crate) times: Times,
+    pub(crate) traffic: Traffic,
     /// Closes the volume on DESTROY, for which umount(2) waits.
     pub(crate) on_destroy: Option<Box<dyn Fn() + Send + Sync>>,
     pub(crate) origin: Origin,
@@ -74,8 +63,7 @@ impl Server {
             no_open,
             has_birth_time: features.contains(Features::INODE_CRTIME),
             no_open_probe: NoOpenProbe::new(no_open),
-            requests: std::array::from_fn(|_| AtomicU64::new(0)),
-            times: Times::default(),
+            traffic: Traffic::default(),
             on_destroy: None,
             origin: Origin::host(),
             callers: None,
@@ -133,11 +121,32 @@ impl Server {
     pub(crate) fn on_destroy(self, close: impl Fn() + Send + Sync + 'static) -> Self {
         Self { on_destroy: Some(Box::new(close)), ..self }
     }
+}
 
-    /// Number of requests received, by operation.
-    pub(crate) fn requests(&self) -> impl Iterator<Item = (Opcode, u64)> {
-        let counts = self.requests.iter().map(|n| n.load(Ordering::Relaxed));
-        (0..).zip(counts).filter(|(_, n)| *n > 0).filter_map(|(code, n)| Some((Opcode::from_wire(code)?, n)))
+impl FileSystem for Server {
+    fn connect(&self, connection: &Connection) -> io::Result<()> {
+        // A server has one session, so it was not set before.
+        let _first = self.mount_id.set(connection.mount);
+        if connection.page_cache == PageCache::Writeback {
+            self.volume.set_cached_writes();
+        }
+        self.notifier.connect(connection.dev.clone())
+    }
+
+    fn bytes(&self) -> u64 {
+        self.volume.statfs().blocks.saturating_mul(4096)
+    }
+
+    fn serve(&self, request: &Request<'_>, reply: &mut Reply<'_>) -> Done {
+        self.dispatch(request, reply)
+    }
+
+    fn stop(&self) {
+        self.volume.stop(&Error::Stopped);
+    }
+
+    fn traffic(&self) -> &Traffic {
+        &self.traffic
     }
 }
 

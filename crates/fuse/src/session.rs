@@ -1,9 +1,9 @@
 //! A session: the threads that serve one connection.
+use crate::file_system::{Connection, FileSystem};
 use crate::init::{self, MAX_WRITE, Offer, Permissions, Wanted};
 use crate::mount::Mounted;
 use crate::options::{Choice, FuseOptions};
 use crate::page_cache::PageCache;
-use crate::server::Server;
 use crate::transport::classic::{self, clone_device};
 use crate::transport::colocation::Colocation;
 use crate::transport::sched_idle::IdlePolicy;
@@ -53,16 +53,16 @@ const GRACE: Duration = Duration::from_secs(2);
 const FORGET_PAUSE: Duration = Duration::from_millis(1);
 
 /// What a worker thread serves.
-struct Connection {
+struct Served {
     dev: Arc<OwnedFd>,
-    server: Arc<Server>,
+    fs: Arc<dyn FileSystem>,
     end: End,
 }
 
 /// A worker thread that waits for the connection.
 #[derive(Debug)]
 struct PendingWorker {
-    start: mpsc::Sender<Connection>,
+    start: mpsc::Sender<Served>,
     registered: mpsc::Receiver<io::Result<()>>,
 }
 
@@ -83,15 +83,13 @@ impl Session {
     /// Starts the threads. Requests are served when this returns.
     pub(crate) fn start(
         mounted: Mounted,
-        server: Arc<Server>,
+        fs: Arc<dyn FileSystem>,
         opts: &FuseOptions,
         permissions: Permissions,
         queues: Queues,
     ) -> io::Result<Self> {
         let choice = opts.transport;
         let Mounted { dev, id } = mounted;
-        // A server has one session, so it was not set before.
-        let _first = server.mount_id.set(id);
         let offer = init::receive(&dev)?;
         let dev = Arc::new(dev);
         let (end, ended) = mpsc::channel();
@@ -103,9 +101,6 @@ impl Session {
         }
         let page_cache = PageCache::agreed(opts.writeback_cache, offer.flags);
         let writeback_cache = page_cache == PageCache::Writeback;
-        if writeback_cache {
-            server.volume.set_cached_writes();
-        }
         let threads = workers
             .as_ref()
             .map_or_else(|_| shared_threads(opts.threads), |(queues, w)| w.len() / (*queues).max(1));
@@ -113,15 +108,15 @@ impl Session {
         let reply =
             offer.accept(Wanted { permissions, uring: workers.is_ok(), writeback_cache, threads, async_dio });
         // Connected before the first request that may send a notification.
-        server.notifier.connect(dev.clone())?;
+        fs.connect(&Connection { dev: dev.clone(), mount: id, page_cache })?;
         rustix::io::write(&dev, &reply)?;
         let transport = match workers {
             Ok((queues, workers)) => {
-                let connection = || Connection { dev: dev.clone(), server: server.clone(), end: end.clone() };
-                workers.iter().try_for_each(|worker| worker.start(connection()))?;
+                let served = || Served { dev: dev.clone(), fs: fs.clone(), end: end.clone() };
+                workers.iter().try_for_each(|worker| worker.start(served()))?;
                 // FORGET and INTERRUPT still arrive on /dev/fuse and are not urgent.
-                let forgets = server.clone();
-                let serve = move || classic::serve_batches(&dev, &forgets, MAX_WRITE as usize, FORGET_PAUSE);
+                let forgets = fs.clone();
+                let serve = move || classic::serve_batches(&dev, &*forgets, MAX_WRITE as usize, FORGET_PAUSE);
                 spawn_classic(0, &end, serve)?;
                 Transport::IoUring { queues, threads }
             }
@@ -129,8 +124,8 @@ impl Session {
                 let colocation = Arc::new(Colocation::new(Arc::new(IdlePolicy::new(!opts.no_sched_idle))));
                 for i in 0..threads {
                     let own = if i == 0 { dev.clone() } else { Arc::new(clone_device(&dev)?) };
-                    let (server, colocation) = (server.clone(), colocation.clone());
-                    let serve = move || classic::serve(&own, &server, MAX_WRITE as usize, &colocation);
+                    let (fs, colocation) = (fs.clone(), colocation.clone());
+                    let serve = move || classic::serve(&own, &*fs, MAX_WRITE as usize, &colocation);
                     spawn_classic(i, &end, serve)?;
                 }
                 Transport::Classic { threads, why }
@@ -150,9 +145,9 @@ impl Session {
 }
 
 impl PendingWorker {
-    fn start(&self, connection: Connection) -> io::Result<()> {
+    fn start(&self, served: Served) -> io::Result<()> {
         let gone = |_| io::Error::other("a queue thread ended early");
-        self.start.send(connection).map_err(|_| io::Error::other("a queue thread ended early"))?;
+        self.start.send(served).map_err(|_| io::Error::other("a queue thread ended early"))?;
         self.registered.recv().map_err(gone)?
     }
 }
@@ -223,7 +218,7 @@ fn workers(opts: &FuseOptions) -> io::Result<(usize, Vec<PendingWorker>)> {
 
 fn spawn_worker(queue: u16, policy: Arc<IdlePolicy>) -> io::Result<PendingWorker> {
     let (made, is_made) = mpsc::channel();
-    let (start, started) = mpsc::channel::<Connection>();
+    let (start, started) = mpsc::channel::<Served>();
     let (register, registered) = mpsc::channel();
     thread::Builder::new().name(format!("fuse-cpu{queue}")).spawn(move || {
         let mut worker = match Worker::new(queue, MAX_WRITE as usize, policy) {
@@ -231,14 +226,14 @@ fn spawn_worker(queue: u16, policy: Arc<IdlePolicy>) -> io::Result<PendingWorker
             Err(e) => return drop(made.send(Err(e))),
         };
         drop(made.send(Ok(())));
-        // The sender is dropped if the rings are not used. `end` is dropped after `server`.
-        let Ok(Connection { dev, end, server }) = started.recv() else { return };
+        // The sender is dropped if the rings are not used. `end` is dropped after `fs`.
+        let Ok(Served { dev, end, fs }) = started.recv() else { return };
         let registered = worker.register(&dev);
         drop(dev);
         let serves = matches!(registered, Ok(true));
         drop(register.send(registered.map(drop)));
         if serves {
-            drop(end.send(guarded(|| worker.serve(&server))));
+            drop(end.send(guarded(|| worker.serve(&*fs))));
         }
     })?;
     is_made.recv().map_err(|_| io::Error::other("a queue thread ended early"))??;

@@ -180,7 +180,8 @@ fn a_write_that_removes_nothing_leaves_the_mode_valid() {
         |mount| {
             let path = mount.path().join("f");
             let file = File::create(&path).unwrap();
-            let fetched = || mount.server.requests().find(|(op, _)| *op == Opcode::GetAttr).map(|(_, n)| n);
+            let fetched =
+                || mount.server.traffic.requests().find(|(op, _)| *op == Opcode::GetAttr).map(|(_, n)| n);
             // Fetches the attributes of the changed directory.
             File::open(&path).unwrap();
             let before = fetched();

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const LATE: [Opcode; 3] = [Release, Forget, BatchForget];
 
 fn counts(mount: &Mount) -> Vec<(Opcode, u64)> {
-    let mut counts: Vec<_> = mount.server.requests().collect();
+    let mut counts: Vec<_> = mount.server.traffic.requests().collect();
     // One batch may hold several, so the number of requests varies.
     counts.retain(|(op, _)| !matches!(op, Forget | BatchForget));
     counts

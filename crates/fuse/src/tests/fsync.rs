@@ -84,7 +84,7 @@ fn an_fsync_that_waits_for_the_disk_does_not_block_others() {
                 })
                 .collect();
             let received = || {
-                let counts: Vec<_> = mount.server.requests().collect();
+                let counts: Vec<_> = mount.server.traffic.requests().collect();
                 counts.iter().find(|(op, _)| *op == crate::wire::Opcode::Fsync).map_or(0, |(_, n)| *n)
             };
             while received() < SYNCING as u64 || *valve.waiting.lock().unwrap() == 0 {

@@ -118,7 +118,7 @@ impl Mount {
 
     /// Number of requests of a kind.
     fn requests(&self, kind: Opcode) -> u64 {
-        self.server.requests().find(|(op, _)| *op == kind).map_or(0, |(_, n)| n)
+        self.server.traffic.requests().find(|(op, _)| *op == kind).map_or(0, |(_, n)| n)
     }
 
     /// The directory with the limits of its page cache.

@@ -5,7 +5,7 @@ use super::memory::{Buffer, PAGE};
 use super::message::reply_to;
 use super::sched_idle::{PROMPT, ReplyThread};
 use super::slice;
-use crate::server::Server;
+use crate::file_system::FileSystem;
 use crate::wire::InHeader;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, open};
@@ -31,13 +31,13 @@ pub(crate) fn clone_device(dev: impl AsFd) -> io::Result<OwnedFd> {
 /// message. The thread sleeps for `pause` after each message, to serve them in batches.
 pub(crate) fn serve_batches(
     dev: &OwnedFd,
-    server: &Server,
+    fs: &dyn FileSystem,
     payload: usize,
     pause: Duration,
 ) -> io::Result<()> {
     let (mut incoming, mut outgoing) = (Buffer::new(payload + PAGE)?, Buffer::new(payload + PAGE)?);
     while let Some(message) = receive(dev, &mut incoming)? {
-        if let Some(reply) = reply_to(server, message, outgoing.bytes()) {
+        if let Some(reply) = reply_to(fs, message, outgoing.bytes()) {
             send(dev, reply)?;
         }
         std::thread::sleep(pause);
@@ -48,7 +48,7 @@ pub(crate) fn serve_batches(
 /// Serves requests until the mount ends, as one of several threads.
 pub(crate) fn serve(
     dev: &OwnedFd,
-    server: &Server,
+    fs: &dyn FileSystem,
     payload: usize,
     colocation: &Arc<Colocation>,
 ) -> io::Result<()> {
@@ -64,7 +64,7 @@ pub(crate) fn serve(
         if !colocation.is_bound() {
             replies.restore();
         }
-        let Some(reply) = replies.serve(|| reply_to(server, message, outgoing.bytes())) else { continue };
+        let Some(reply) = replies.serve(|| reply_to(fs, message, outgoing.bytes())) else { continue };
         if colocation.is_bound() && message.len() + reply.len() <= PROMPT {
             replies.deliver(|| send(dev, reply))?;
         } else {

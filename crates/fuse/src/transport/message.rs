@@ -1,7 +1,7 @@
 //! Requests and replies as contiguous messages.
 use super::memory::PAGE;
+use crate::file_system::{Answer, FileSystem, answer};
 use crate::request::{Malformed, Request};
-use crate::server::{Answer, Server};
 use crate::wire::OutHeader;
 use zerocopy::IntoBytes;
 
@@ -9,9 +9,9 @@ use zerocopy::IntoBytes;
 pub(crate) const HEAD: usize = size_of::<OutHeader>();
 
 /// Builds the reply to a message in `out`.
-pub(crate) fn reply_to<'a>(server: &Server, message: &[u8], out: &'a mut [u8]) -> Option<&'a [u8]> {
+pub(crate) fn reply_to<'a>(fs: &dyn FileSystem, message: &[u8], out: &'a mut [u8]) -> Option<&'a [u8]> {
     let (unique, answer) = match Request::from_message(message) {
-        Ok(request) => (request.head.unique, server.answer(&request, body(out)?)),
+        Ok(request) => (request.head.unique, answer(fs, &request, body(out)?)),
         Err(Malformed::Refused { unique, errno }) => (unique, Answer::Refusal(errno)),
         Err(Malformed::Unreadable) => return None,
     };

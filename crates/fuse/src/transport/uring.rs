@@ -6,8 +6,8 @@ use super::affinity::Affinity;
 use super::memory::{Buffer, PAGE};
 use super::sched_idle::{IdlePolicy, PROMPT, ReplyThread};
 use super::slice;
+use crate::file_system::{self, Answer, FileSystem};
 use crate::request::{Malformed, Request};
-use crate::server::{Answer, Server};
 use crate::wire::{InHeader, Opcode, OutHeader, RingEntry, WRITE_CACHE, WriteIn};
 use io_uring::register::Restriction;
 use io_uring::squeue::Entry128;
@@ -114,13 +114,13 @@ impl Worker {
     }
 
     /// Serves until the mount ends.
-    pub(crate) fn serve(mut self, server: &Server) -> io::Result<()> {
+    pub(crate) fn serve(mut self, fs: &dyn FileSystem) -> io::Result<()> {
         loop {
             match completion(self.wait()?)? {
                 Completion::End => return Ok(()),
                 Completion::Retry => {}
                 Completion::Request => {
-                    let (commit_id, prompt) = self.serve_one(server);
+                    let (commit_id, prompt) = self.serve_one(fs);
                     self.command = (COMMIT_AND_FETCH, commit_id);
                     if prompt {
                         self.push()?;
@@ -174,7 +174,7 @@ impl Worker {
 
     /// Serves the request in the entry and replaces it by the reply. Returns the commit id and whether a caller is taken to
     /// wait for the reply.
-    fn serve_one(&mut self, server: &Server) -> (u64, bool) {
+    fn serve_one(&mut self, fs: &dyn FileSystem) -> (u64, bool) {
         let (head_page, payload) = self.memory.bytes().split_at_mut(PAGE);
         let (Ok((head, _)), Some(Ok((mut entry, _)))) = (
             InHeader::read_from_prefix(head_page),
@@ -196,13 +196,13 @@ impl Worker {
         let answer = if write.is_some() {
             let mut small = [0; SMALL];
             let data = payload.get(..sent).unwrap_or_default();
-            let answer = self.replies.serve(|| answer(server, head, arg, data, &mut small));
+            let answer = self.replies.serve(|| answer(fs, head, arg, data, &mut small));
             payload.iter_mut().zip(small).for_each(|(to, from)| *to = from);
             answer
         } else {
             self.names.clear();
             self.names.extend_from_slice(payload.get(..sent).unwrap_or_default());
-            self.replies.serve(|| answer(server, head, arg, &self.names, payload))
+            self.replies.serve(|| answer(fs, head, arg, &self.names, payload))
         };
         let (len, error) = match answer {
             Answer::Nothing => (0, 0),
@@ -220,9 +220,9 @@ impl Worker {
     }
 }
 
-fn answer(server: &Server, head: InHeader, arg: &[u8], payload: &[u8], out: &mut [u8]) -> Answer {
+fn answer(fs: &dyn FileSystem, head: InHeader, arg: &[u8], payload: &[u8], out: &mut [u8]) -> Answer {
     match Request::new(head, arg, payload) {
-        Ok(request) => server.answer(&request, out),
+        Ok(request) => file_system::answer(fs, &request, out),
         Err(Malformed::Refused { errno, .. }) => Answer::Refusal(errno),
         Err(Malformed::Unreadable) => Answer::Refusal(Errno::INVAL),
     }

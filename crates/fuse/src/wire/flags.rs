@@ -58,10 +58,10 @@ bitflags! {
 }
 
 /// GETATTR: of an open file.
-pub(crate) const GETATTR_FH: u32 = 1;
+pub const GETATTR_FH: u32 = 1;
 /// WRITE: writeback of cached pages.
-pub(crate) const WRITE_CACHE: u32 = 1;
+pub const WRITE_CACHE: u32 = 1;
 /// WRITE: clear set-user-ID and set-group-ID.
-pub(crate) const WRITE_KILL_SUIDGID: u32 = 1 << 2;
+pub const WRITE_KILL_SUIDGID: u32 = 1 << 2;
 /// SETXATTR: setting the ACL clears set-group-ID.
-pub(crate) const SETXATTR_ACL_KILL_SGID: u32 = 1;
+pub const SETXATTR_ACL_KILL_SGID: u32 = 1;

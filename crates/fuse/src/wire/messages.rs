@@ -6,8 +6,7 @@ macro_rules! messages {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
         #[repr(C)]
-        #[allow(missing_docs)]
-        pub(crate) struct $name { $(pub(crate) $field: $type),* }
+        pub struct $name { $(pub $field: $type),* }
     )*};
 }
 
@@ -70,5 +69,5 @@ messages! {
 
 impl InHeader {
     /// The `uid` of a caller that the kernel does not name, on a mount that may be idmapped.
-    pub(crate) const UNKNOWN: u32 = u32::MAX;
+    pub const UNKNOWN: u32 = u32::MAX;
 }

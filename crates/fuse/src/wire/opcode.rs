@@ -6,16 +6,16 @@ macro_rules! opcodes {
         /// The operation of a request.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u32)]
-        pub(crate) enum Opcode { $($name = $code),* }
+        pub enum Opcode { $($name = $code),* }
 
         impl Opcode {
             /// The operation of a code; `None` if it is unknown.
-            pub(crate) fn from_wire(code: u32) -> Option<Self> {
+            pub fn from_wire(code: u32) -> Option<Self> {
                 match code { $($code => Some(Self::$name),)* _ => None }
             }
 
             /// Size of the structure between the header and names or data.
-            pub(crate) fn struct_len(self) -> usize {
+            pub fn struct_len(self) -> usize {
                 match self { $(Self::$name => size_of::<$arg>()),* }
             }
         }
@@ -39,7 +39,7 @@ opcodes! {
 
 impl Opcode {
     /// Whether the operation is served after a shutdown: those needed to inspect the mount and to unmount it.
-    pub(crate) fn works_shut_down(self) -> bool {
+    pub fn works_shut_down(self) -> bool {
         matches!(
             self,
             Self::Access
@@ -60,12 +60,12 @@ impl Opcode {
     }
 
     /// Whether it waits for the device, or for another thread that does.
-    pub(crate) fn is_sync(self) -> bool {
+    pub fn is_sync(self) -> bool {
         matches!(self, Self::Fsync | Self::FsyncDir | Self::SyncFs)
     }
 
     /// Whether the client waits for a reply.
-    pub(crate) fn has_reply(self) -> bool {
+    pub fn has_reply(self) -> bool {
         !matches!(self, Self::Forget | Self::BatchForget | Self::Interrupt)
     }
 }
