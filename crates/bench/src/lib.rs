@@ -7,6 +7,7 @@
 //! * [`sample`]: medians with spread, alternating rounds; [`Histogram`]: latencies; [`budget`]: `--quick`
 //! * [`progress`]: progress on standard error
 //! * [`schema`]: checks every report against the schemas of its envelope and rows
+//! * [`ceiling`]: a file system with the least that FUSE needs, to compare segno with
 //! * [`mounts`]: segno and other file systems, each on the same image in turn
 //! * [`work`]: workloads described in files, on a volume in this process or on any mount
 //! * [`page`], [`folder`]: the HTML page and the result folder
@@ -14,6 +15,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
 pub mod budget;
+pub mod ceiling;
 pub mod device;
 pub mod folder;
 pub mod fsync;

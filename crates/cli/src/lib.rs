@@ -42,7 +42,7 @@ mod xattr_value;
 pub use command_line::{COMMIT, VERSION};
 pub use document::Schema;
 pub use exit::describe;
-pub use mount::mount_device;
+pub use mount::{mount_device, mount_file_system};
 pub use program::command_line;
 pub use segno_fuse::run_broker_if_called;
 

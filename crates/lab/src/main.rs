@@ -7,6 +7,7 @@ mod crashtest;
 mod exit;
 mod hunt;
 mod hunt_one;
+mod mount_ceiling;
 mod mount_zoned;
 
 use clap::{Parser, Subcommand};
@@ -35,6 +36,8 @@ enum Command {
     #[command(after_help = "Example:\n  segno crashtest --case scene:0@default")]
     Crashtest(crashtest::Args),
     Hunt(hunt::Args),
+    #[command(after_help = "Example:\n  segno-lab mount-ceiling -o transport=classic image /mnt/ceiling")]
+    MountCeiling(mount_ceiling::Args),
     #[command(after_help = "Example:\n  segno-lab mount-zoned -o cache=143M /mnt/zoned")]
     MountZoned(mount_zoned::Args),
     #[command(hide = true)]
@@ -50,6 +53,7 @@ impl Command {
             }
             Self::Crashtest(args) => crashtest::run(args),
             Self::Hunt(args) => hunt::run(args),
+            Self::MountCeiling(args) => mount_ceiling::run(args),
             Self::MountZoned(args) => mount_zoned::run(args),
             Self::HuntOne(args) => hunt_one::run(args),
         }

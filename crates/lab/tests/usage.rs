@@ -14,6 +14,7 @@ fn a_usage_error_of_every_command_is_2() {
         "crashtest --no-such-option",
         "crashtest --only nonsense",
         "hunt --no-such-option",
+        "mount-ceiling",
         "mount-zoned",
     ] {
         let words: Vec<&str> = words.split_terminator(' ').collect();

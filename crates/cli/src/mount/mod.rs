@@ -9,4 +9,4 @@ pub mod table;
 pub mod volume;
 
 pub use background::{Readiness, Systemd, spawn};
-pub use server::{Plan, mount_device, run};
+pub use server::{Plan, mount_device, mount_file_system, run};

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use segno::inspect;
 use segno_device::{BlockDevice, StorageKind, open_volume_recorded, probe};
 use segno_engine::Volume;
-use segno_fuse::{Backing, Broker, Choice, FuseOptions, Queues, Serving, Started};
+use segno_fuse::{Backing, Broker, Choice, FileSystem, FuseOptions, Queues, Serving, Started, Unmounter};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::ErrorKind;
@@ -182,6 +182,26 @@ pub fn mount_device(
     serve(&plan, devices, (broker, &fuse, queues), |started, _| ready(started.transport.to_string()))
 }
 
+/// Mounts another file system at a directory as `segno mount -f` mounts the volume of this image: with the same options, restrictions and
+/// session. `open` gets the open image. Serves until the mount ends, and calls `ready` with the transport when it responds.
+pub fn mount_file_system<F: FileSystem + 'static>(
+    image: &Path,
+    dir: &Path,
+    options: &[String],
+    open: impl FnOnce(Arc<dyn BlockDevice>) -> Result<Arc<F>>,
+    ready: impl FnOnce(String),
+) -> Result<Arc<F>> {
+    let plan = Plan::new(image, dir, Settings::of_caller(options)?)?;
+    prepare();
+    let (devices, broker, fuse, queues) = open_confined(&plan, &ConfineOption::default())?;
+    let fs = open(devices.device)?;
+    let serving = until_signal(|| Serving::of(fs.clone(), broker, &fuse, queues)).map_err(advise)?;
+    confine::refuse_rings(Rings::All);
+    ready(serving.started.transport.to_string());
+    serving.wait().map_err(advise)?;
+    Ok(fs)
+}
+
 fn serve(
     plan: &Plan,
     devices: Devices,
@@ -196,7 +216,7 @@ fn serve(
     };
     let at = |failed| move || format!("{failed} {}", plan.dir.display());
     let recovered = served.volume.clone();
-    let started = start_serving(served.volume.clone(), broker, fuse, queues, close)
+    let started = until_signal(|| Serving::start(served.volume.clone(), broker, fuse, queues, close))
         .map_err(advise)
         .with_context(at("cannot mount at"));
     let result = started.and_then(|serving| {
@@ -208,15 +228,9 @@ fn serve(
 }
 
 /// Mounts. Signals detach the mount.
-fn start_serving(
-    volume: Arc<Volume>,
-    broker: Broker,
-    fuse: &FuseOptions,
-    queues: Queues,
-    close: impl Fn() + Send + Sync + 'static,
-) -> std::io::Result<Serving> {
+fn until_signal(start: impl FnOnce() -> std::io::Result<(Serving, Unmounter)>) -> std::io::Result<Serving> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-    let (serving, unmounter) = Serving::start(volume, broker, fuse, queues, close)?;
+    let (serving, unmounter) = start()?;
     thread::Builder::new().name("signals".into()).spawn(move || {
         if signals.forever().next().is_some() {
             unmounter.detach();
