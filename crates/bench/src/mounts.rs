@@ -1,6 +1,7 @@
 //! File systems that can be formatted and mounted here, each on the same image file in turn.
 use anyhow::{Context, Result, bail, ensure};
 use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,6 +12,8 @@ const END: Duration = Duration::from_secs(120);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum FileSystem {
     Segno,
+    /// The least that FUSE needs, behind the session of segno's mount.
+    Ceiling,
     Fuse2fs,
     ExfatFuse,
     #[value(name = "ntfs-3g")]
@@ -21,12 +24,21 @@ pub enum FileSystem {
 }
 
 impl FileSystem {
-    pub const ALL: [Self; 7] =
-        [Self::Segno, Self::Fuse2fs, Self::ExfatFuse, Self::Ntfs3g, Self::Ext4, Self::Xfs, Self::Btrfs];
+    pub const ALL: [Self; 8] = [
+        Self::Segno,
+        Self::Ceiling,
+        Self::Fuse2fs,
+        Self::ExfatFuse,
+        Self::Ntfs3g,
+        Self::Ext4,
+        Self::Xfs,
+        Self::Btrfs,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
             Self::Segno => "segno",
+            Self::Ceiling => "ceiling",
             Self::Fuse2fs => "fuse2fs",
             Self::ExfatFuse => "exfat-fuse",
             Self::Ntfs3g => "ntfs-3g",
@@ -41,10 +53,15 @@ impl FileSystem {
         matches!(self, Self::Ext4 | Self::Xfs | Self::Btrfs)
     }
 
+    /// Behind the session that counts requests.
+    pub fn counts_requests(self) -> bool {
+        matches!(self, Self::Segno | Self::Ceiling)
+    }
+
     /// Why it cannot be mounted here, if it cannot.
     pub fn missing(self) -> Option<String> {
         let programs: &[&str] = match self {
-            Self::Segno => &[],
+            Self::Segno | Self::Ceiling => &[],
             Self::Fuse2fs => &["mkfs.ext4", "fuse2fs"],
             Self::ExfatFuse => &["mkfs.exfat", "mount.exfat-fuse"],
             Self::Ntfs3g => &["mkntfs", "ntfs-3g"],
@@ -97,7 +114,7 @@ impl Site {
     pub fn format(&self, system: FileSystem) -> Result<()> {
         File::create(&self.image)?.set_len(self.bytes)?;
         let mut mkfs = match system {
-            FileSystem::Segno => segno("mkfs")?,
+            FileSystem::Segno | FileSystem::Ceiling => program("segno", "mkfs")?,
             FileSystem::Fuse2fs | FileSystem::Ext4 => Command::new("mkfs.ext4"),
             FileSystem::ExfatFuse => Command::new("mkfs.exfat"),
             FileSystem::Ntfs3g => Command::new("mkntfs"),
@@ -105,7 +122,9 @@ impl Site {
             FileSystem::Btrfs => Command::new("mkfs.btrfs"),
         };
         match system {
-            FileSystem::Segno | FileSystem::Xfs | FileSystem::Btrfs => mkfs.args(["-f", "-q"]),
+            FileSystem::Segno | FileSystem::Ceiling | FileSystem::Xfs | FileSystem::Btrfs => {
+                mkfs.args(["-f", "-q"])
+            }
             FileSystem::Fuse2fs | FileSystem::Ext4 => mkfs.args(["-q", "-F"]),
             FileSystem::ExfatFuse => &mut mkfs,
             FileSystem::Ntfs3g => mkfs.args(["-q", "-F", "-Q"]),
@@ -115,7 +134,8 @@ impl Site {
 
     pub fn mount(&self, system: FileSystem) -> Result<()> {
         let mut mount = match system {
-            FileSystem::Segno => segno("mount")?,
+            FileSystem::Segno => program("segno", "mount")?,
+            FileSystem::Ceiling => return self.mount_ceiling(),
             FileSystem::Fuse2fs => Command::new("fuse2fs"),
             FileSystem::ExfatFuse => Command::new("mount.exfat-fuse"),
             FileSystem::Ntfs3g => Command::new("ntfs-3g"),
@@ -135,10 +155,24 @@ impl Site {
         carry_out(&mut mount).inspect_err(|_| _ = self.detach(system))
     }
 
+    /// Its server stays in the foreground and says when it responds.
+    fn mount_ceiling(&self) -> Result<()> {
+        let mut mount = program("segno-lab", "mount-ceiling")?;
+        mount.args(["-o", &self.options]).arg(&self.image).arg(self.dir());
+        let mut server = mount.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        let mut line = String::new();
+        BufReader::new(server.stdout.take().context("no stdout")?).read_line(&mut line)?;
+        ensure!(line.starts_with("mounted at"), "segno-lab mount-ceiling: {}", server.wait()?);
+        // Waits for the process, which ends with the mount.
+        std::thread::spawn(move || server.wait());
+        segno_fuse::probe_no_open(&self.dir());
+        Ok(())
+    }
+
     /// Unmounts, and waits until the image is closed.
     pub fn unmount(&self, system: FileSystem) -> Result<()> {
         if system == FileSystem::Segno {
-            return carry_out(segno("umount")?.arg(self.dir()));
+            return carry_out(program("segno", "umount")?.arg(self.dir()));
         }
         carry_out(Command::new("umount").arg(self.dir()))?;
         if !system.in_kernel() {
@@ -174,9 +208,9 @@ impl Site {
         self.mount(system)
     }
 
-    /// Counters of Segno's mount.
+    /// Counters of the mount of Segno or the ceiling.
     pub fn stats(&self) -> Result<serde_json::Map<String, serde_json::Value>> {
-        let text = said(segno("stats")?.arg("--json").arg(self.dir()))?;
+        let text = said(program("segno", "stats")?.arg("--json").arg(self.dir()))?;
         serde_json::from_str(&text).context("segno stats")
     }
 
@@ -213,10 +247,10 @@ impl Drop for Site {
     }
 }
 
-/// `segno` next to this program, or else the one in PATH.
-fn segno(command: &str) -> Result<Command> {
-    let sibling = std::env::current_exe().context("cannot find this program")?.with_file_name("segno");
-    let program = if sibling.is_file() { sibling.as_path() } else { Path::new("segno") };
+/// A command of the program of this name next to this one, or else of the one in PATH.
+fn program(name: &str, command: &str) -> Result<Command> {
+    let sibling = std::env::current_exe().context("cannot find this program")?.with_file_name(name);
+    let program = if sibling.is_file() { sibling.as_path() } else { Path::new(name) };
     let mut c = Command::new(program);
     c.arg(command);
     Ok(c)

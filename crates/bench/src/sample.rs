@@ -61,6 +61,33 @@ pub fn ratio(ours: &[f64], theirs: &[f64]) -> Sample {
     Sample::of(&ratios)
 }
 
+/// The 0.975 quantile of Student's t distribution by degrees of freedom, from 1 on.
+const T: [f64; 30] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+];
+
+/// A mean of ratios with its 95 % confidence interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Share {
+    /// Geometric mean.
+    pub mean: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+/// Of the ratios within each round, by Student's t of their logarithms. `None` for fewer than two rounds.
+pub fn share(ours: &[f64], theirs: &[f64]) -> Option<Share> {
+    let pairs = ours.iter().zip(theirs).filter(|(a, b)| **a > 0.0 && **b > 0.0);
+    let logs: Vec<f64> = pairs.map(|(a, b)| (a / b).ln()).collect();
+    let (n, freedom) = (logs.len() as f64, logs.len().checked_sub(1).filter(|f| *f > 0)?);
+    let t = T.get(freedom - 1).or(T.last())?;
+    let mean = logs.iter().sum::<f64>() / n;
+    let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / freedom as f64;
+    let half = t * (variance / n).sqrt();
+    Some(Share { mean: mean.exp(), low: (mean - half).exp(), high: (mean + half).exp() })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,6 +100,18 @@ mod tests {
         assert_eq!(s.spread_percent(), 60.0);
         assert_eq!(Sample::of(&[]), Sample::default());
         assert_eq!(ratio(&[2.0, 9.0, 3.0], &[1.0, 3.0, 1.5]).median, 2.0);
+    }
+
+    /// SciPy 1.17: exponentials of the mean of the logarithms, and of `ttest_1samp(…, 0).confidence_interval()`.
+    #[test]
+    fn the_interval_of_a_share_is_that_of_a_paired_t_test() {
+        let found = share(&[1.10, 0.90, 1.05, 0.98, 1.02], &[1.0; 5]).unwrap();
+        let expected = [1.007697, 0.917014, 1.107348];
+        for (found, expected) in [found.mean, found.low, found.high].into_iter().zip(expected) {
+            assert!((found - expected).abs() < 5e-4, "{found} for {expected}");
+        }
+        assert_eq!(share(&[2.0], &[1.0]), None);
+        assert_eq!(share(&[2.0, 4.0], &[1.0, 2.0]), Some(Share { mean: 2.0, low: 2.0, high: 2.0 }));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use exit::Outcome;
 use segno_cli::Schema;
 use serde_json::Value;
 use std::io::stdout;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Experiments and crash tests of Segno.
@@ -60,8 +61,16 @@ impl Command {
     }
 }
 
+/// A link with the name of the product's program is that program, for tests of experiments that execute both.
+fn is_called_segno() -> bool {
+    std::env::args_os().next().is_some_and(|name| Path::new(&name).file_name() == Some("segno".as_ref()))
+}
+
 fn main() -> ExitCode {
     segno_cli::run_broker_if_called();
+    if is_called_segno() {
+        return segno_cli::main();
+    }
     match Cli::try_parse() {
         Ok(cli) => exit::report(cli.command.run()),
         Err(e) => exit::usage(&e),

@@ -1,5 +1,6 @@
 //! `segno bench peers`: the same work through the mount of segno and of other file systems, each on the same image in
 //! alternating rounds.
+mod ceiling;
 mod data;
 mod files;
 mod fio;
@@ -17,14 +18,14 @@ use crate::options::Common;
 use crate::place::ensure_room;
 use crate::progress::Progress;
 use crate::report::Report;
-use crate::sample::{Sample, alternate, ratio};
+use crate::sample::{Sample, Share, alternate, ratio, share};
 use anyhow::{Context, Result, ensure};
 use rows::{Done, Group, ROWS as WORK, Scale};
 use serde::Serialize;
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use usage::Found;
+use usage::{Found, Session};
 
 /// Schema of a row.
 pub const ROWS: &str = include_str!("../../schema/peers.json");
@@ -85,10 +86,14 @@ struct Row {
     median: f64,
     spread_percent: f64,
     segno_ratio: Option<f64>,
+    segno_share: Option<Share>,
     cpu_seconds: f64,
     rss_mib: Option<f64>,
+    server_cpu_us: Option<f64>,
     requests: Option<f64>,
+    requests_by_operation: Option<BTreeMap<String, f64>>,
     server_us: Option<f64>,
+    flushes: Option<f64>,
 }
 
 pub fn run(args: &Args) -> Result<Report> {
@@ -214,7 +219,7 @@ fn work(todo: &Todo, threads: usize, dir: &Path, scale: Scale) -> Result<Done> {
 fn compared(steps: &[&Step], found: &[(FileSystem, Vec<Results>)]) -> Vec<Row> {
     let of = |peer: FileSystem, row: &str| -> Vec<Found> {
         let rounds = found.iter().filter(|(p, _)| *p == peer).flat_map(|(_, rounds)| rounds);
-        rounds.filter_map(|r| r.get(row).copied()).collect()
+        rounds.filter_map(|r| r.get(row).cloned()).collect()
     };
     let rates = |found: &[Found]| -> Vec<f64> { found.iter().map(|f| f.rate).collect() };
     let mut rows = Vec::new();
@@ -229,10 +234,18 @@ fn compared(steps: &[&Step], found: &[(FileSystem, Vec<Results>)]) -> Vec<Row> {
             let sample = Sample::of(&theirs);
             // Rounds that the peer could not complete have no counterpart.
             let paired = peer != FileSystem::Segno && theirs.len() == ours.len();
-            let median = |of: fn(&Found) -> Option<f64>| {
+            let median = |of: &dyn Fn(&Found) -> Option<f64>| {
                 let found: Vec<f64> = runs.iter().filter_map(of).collect();
                 (!found.is_empty()).then(|| Sample::of(&found).median)
             };
+            let session = |of: fn(&Session) -> f64| median(&|f| f.session.as_ref().map(of));
+            let operations: BTreeSet<&String> =
+                runs.iter().filter_map(|f| f.session.as_ref()).flat_map(|s| s.requests.keys()).collect();
+            let of_operation = |op: &String| {
+                let count = median(&|f| Some(f.session.as_ref()?.requests.get(op).copied().unwrap_or(0.0)));
+                (op.clone(), count.unwrap_or_default())
+            };
+            let requests_by_operation = operations.into_iter().map(of_operation).collect();
             rows.push(Row {
                 row: step.label.clone(),
                 unit: step.unit,
@@ -242,11 +255,15 @@ fn compared(steps: &[&Step], found: &[(FileSystem, Vec<Results>)]) -> Vec<Row> {
                 median: sample.median,
                 spread_percent: sample.spread_percent(),
                 segno_ratio: paired.then(|| ratio(&ours, &theirs).median),
+                segno_share: share(&ours, &theirs).filter(|_| paired),
                 rates: theirs,
-                cpu_seconds: median(|f| Some(f.cpu_seconds)).unwrap_or_default(),
+                cpu_seconds: median(&|f| Some(f.cpu_seconds)).unwrap_or_default(),
                 rss_mib: runs.iter().filter_map(|f| f.rss_mib).max_by(f64::total_cmp),
-                requests: median(|f| f.requests),
-                server_us: median(|f| f.server_us),
+                server_cpu_us: median(&|f| f.server_cpu_us),
+                requests: session(Session::total),
+                requests_by_operation: peer.counts_requests().then_some(requests_by_operation),
+                server_us: session(|s| s.server_us),
+                flushes: session(|s| s.flushes),
             });
         }
     }
@@ -279,14 +296,16 @@ mod tests {
     #[test]
     fn ratios_are_within_rounds_and_rows_keep_their_contract() {
         let found = |rate| {
-            let (requests, server_us) = (Some(3.0), Some(4.5));
-            Found { rate, cpu_seconds: 0.5, rss_mib: Some(30.0), requests, server_us }
+            let requests = BTreeMap::from([("lookup".to_owned(), 1.0), ("create".to_owned(), 2.0)]);
+            let session = Some(Session { requests, server_us: 4.5, flushes: 0.25 });
+            Found { rate, cpu_seconds: 0.5, rss_mib: Some(30.0), server_cpu_us: Some(7.5), session }
         };
         let rates = |r: f64| {
             Results::from([("create empty".to_owned(), found(r)), ("stat cold".to_owned(), found(5.0))])
         };
         let found = [
             (FileSystem::Segno, vec![rates(20.0), rates(60.0), rates(30.0)]),
+            (FileSystem::Ceiling, vec![rates(40.0), rates(120.0), rates(60.0)]),
             (FileSystem::Ext4, vec![rates(10.0), rates(20.0), rates(10.0)]),
             // Failed in one round.
             (FileSystem::Ntfs3g, vec![rates(10.0), Results::new(), rates(10.0)]),
@@ -298,6 +317,10 @@ mod tests {
         let of = |peer: &str| rows.iter().find(|r| r.row == "create empty" && r.peer == peer).unwrap();
         assert_eq!((of("segno").median, of("segno").segno_ratio), (30.0, None));
         assert_eq!((of("ext4").segno_ratio, of("ntfs-3g").segno_ratio), (Some(3.0), None));
+        let share = of("ceiling").segno_share.unwrap();
+        assert!([share.mean, share.low, share.high].iter().all(|s| (s - 0.5).abs() < 1e-9), "{share:?}");
+        assert_eq!(of("ceiling").requests_by_operation.as_ref().unwrap()["create"], 2.0);
+        assert_eq!((of("ext4").requests_by_operation.is_none(), of("ntfs-3g").segno_share), (true, None));
         let mut report = Report::new("peers", 1, &json!({}), Machine::here(None)).unwrap();
         rows.iter().for_each(|row| report.push(row).unwrap());
         page::fill(&mut report, &steps, &rows, 3);
@@ -312,6 +335,9 @@ mod tests {
             "0.50 s, 30 MiB",
             "3.00",
             "4.50",
+            "0.50 (0.50 to 0.50)",
+            "7.50",
+            "Segno has 0.71 of the ceiling",
         ] {
             assert!(text.contains(part), "{part} in {text}");
         }
