@@ -524,7 +524,8 @@ fn what_a_guard_marked_is_written_again_with_the_journal_or_by_force() {
 fn a_check_reports_a_marked_volume_whose_journal_is_gone() {
     let other = Journaled::new();
     let foreign = std::fs::read(other.image()).unwrap().split_off(64 << 20);
-    let cases: [(&str, &dyn Fn(&str)); 3] = [
+    type Lose<'a> = &'a dyn Fn(&str);
+    let cases: [(&str, Lose<'_>); 3] = [
         ("nothing follows the volume", &|image| {
             std::fs::File::options().write(true).open(image).unwrap().set_len(64 * MIB).unwrap();
         }),

@@ -4,9 +4,9 @@ use crate::storage::ImageArgs;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use segno::inspect;
 use segno_device::{BlockDevice, OpenOptions};
-use segno_format::BLOCK_SIZE;
 use segno_format::size;
 use segno_format::superblock::uuid_text;
+use segno_format::{BLOCK_SIZE, Features};
 use segno_journal::{About, Area, Checkpoint, Content, Error, Journal, Opened, Vacant};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,8 +17,9 @@ pub struct Found {
     pub device: Arc<dyn BlockDevice>,
     pub volume_blocks: u64,
     pub checkpoint: Checkpoint,
-    /// Linux mounts it read-only because of its journal.
+    /// Linux mounts it read-only because of its journal, or not at all if it is zoned.
     pub guarded: bool,
+    pub zoned: bool,
     /// The last mount had an external journal.
     pub external: bool,
     pub area: Area,
@@ -60,7 +61,8 @@ impl Found {
         let pack = inspect::checkpoint(&*device, &sb)?;
         let (checkpoint, external) = (pack.journaled(&sb), pack.external_journal);
         let (volume_blocks, guarded) = (sb.geo.block_count, sb.guarded);
-        Ok(Self { device, volume_blocks, checkpoint, guarded, external, area, file })
+        let zoned = sb.features.contains(Features::BLKZONED);
+        Ok(Self { device, volume_blocks, checkpoint, guarded, zoned, external, area, file })
     }
 
     /// The same with a place of up to so many blocks.

@@ -119,10 +119,8 @@ fn print(
     waiting: Option<&Waiting>,
 ) -> Result<()> {
     if found.guarded {
-        writeln!(
-            out,
-            "guard         Linux mounts the volume read-only until its journal was replayed or discarded"
-        )?;
+        let what = if found.zoned { "refuses to mount the volume" } else { "mounts the volume read-only" };
+        writeln!(out, "guard         Linux {what} until its journal was replayed or discarded")?;
     }
     if found.external && found.file.is_none() {
         writeln!(out, "external      {}", segno_engine::Error::JournalNotNamed)?;
