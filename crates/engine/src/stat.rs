@@ -32,6 +32,8 @@ pub struct Stats {
     pub checkpoint_ns: AtomicU64,
     /// Nanoseconds each checkpoint blocked operations, including the wait to quiesce.
     pub checkpoint_blocked: Histogram,
+    /// Nodes written ahead of the boundary of the checkpoint that has them.
+    pub nodes_ahead: AtomicU64,
     /// Calls of fsync.
     pub fsyncs: AtomicU64,
     /// Of these, served by the fsync of another caller.
@@ -82,6 +84,7 @@ impl Stats {
             ("checkpoint_blocked_ns_p50", blocked.quantile(0.5)),
             ("checkpoint_blocked_ns_p99", blocked.quantile(0.99)),
             ("checkpoint_blocked_ns_max", blocked.max()),
+            ("nodes_ahead", get(&self.nodes_ahead)),
             ("fsyncs", get(&self.fsyncs)),
             ("fsyncs_shared", get(&self.fsyncs_shared)),
             ("fsync_checkpoints", get(&self.fsync_checkpoints)),

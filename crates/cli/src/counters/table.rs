@@ -133,6 +133,11 @@ const CHECKPOINTS: &[Row] = &[
     total("checkpoints", "checkpoints", "checkpoints written"),
     total("checkpoint_ns", "checkpoint_seconds", "time spent in checkpoints, in nanoseconds"),
     spread("checkpoint_blocked_ns", "checkpoint_blocked_seconds", "time a checkpoint blocked operations"),
+    total(
+        "nodes_ahead",
+        "checkpoint_nodes_ahead",
+        "nodes written ahead of the boundary of a checkpoint, while fsyncs go on",
+    ),
 ];
 
 const FSYNC: &[Row] = &[

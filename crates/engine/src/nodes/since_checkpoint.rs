@@ -21,13 +21,15 @@ pub enum Change {
     Compression = 32,
     /// An fsync logged the inode together with its directory entry.
     EntryLogged = 16,
+    /// A node of it was written to the chain without a mark, after which nothing was marked.
+    WrittenAhead = 64,
 }
 
 /// Changes since the last checkpoint. A checkpoint clears all but the orphans: changes at its boundary, `logged` at
 /// its end.
 #[derive(Debug, Default)]
 pub struct SinceCheckpoint {
-    /// Nodes that fsyncs wrote to the chain after the checkpoint in force.
+    /// Nodes in the chain after the checkpoint in force.
     logged: AtomicU64,
     inner: Mutex<Inner, { rank::LEAF }>,
 }
@@ -54,6 +56,12 @@ impl SinceCheckpoint {
     pub fn has(&self, ino: Ino, change: Change) -> bool {
         self.inner.lock().changes.get(&ino).is_some_and(|bits| bits & change as u8 != 0)
     }
+    /// An fsync marked the inode, with all its nodes in the chain.
+    pub fn marked(&self, ino: Ino) {
+        if let Some(bits) = self.inner.lock().changes.get_mut(&ino) {
+            *bits &= !(Change::WrittenAhead as u8);
+        }
+    }
     /// Notes a name that was moved, was one of several, or was a directory's: a new file with this name cannot be
     /// logged.
     pub fn name_vacated(&self, dir: Ino, hash: u32) {
@@ -69,7 +77,7 @@ impl SinceCheckpoint {
     pub fn has_dir_renamed(&self) -> bool {
         self.inner.lock().dir_renamed
     }
-    /// Counts nodes that an fsync wrote to the chain.
+    /// Counts nodes that were written to the chain.
     pub fn add_logged(&self, nodes: usize) {
         self.logged.fetch_add(nodes as u64, Ordering::Relaxed);
     }

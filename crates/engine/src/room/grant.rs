@@ -6,7 +6,6 @@ use super::under_way::Ends;
 use super::{Room, Rule};
 use crate::memory::Counted;
 use segno_clean::need::{Figures, Request, Work};
-use segno_format::Ino;
 
 /// Promised room.
 #[must_use]
@@ -73,13 +72,12 @@ impl Room {
         Grant { _ends: ends, ..self.hold(request) }
     }
 
-    /// Promises an fsync the room for the nodes of an inode ahead of the checkpoint. After a crash recovery writes them once
+    /// Promises so many nodes the room for being written to the chain ahead of the checkpoint. After a crash recovery writes them once
     /// more, so they take room twice.
-    pub fn promise_chain(&self, ino: Ino) -> Option<Grant<'_>> {
+    pub fn promise_chain(&self, nodes: usize) -> Option<Grant<'_>> {
         if self.rule == Rule::Rounds {
             return Some(self.grant_anyway(Request::default()));
         }
-        let nodes = self.nodes.cache.dirty.direct_count(ino) + 1;
         let batch = self.batch.lock();
         let fits = self.spares(self.space.log_room().without_pointer)
             && self.look(&batch).has_room_for_chain(nodes as u64);

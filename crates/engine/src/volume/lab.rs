@@ -27,6 +27,18 @@ impl Probe<'_> {
         self.0.commit.checkpoint(CheckpointReason::Sync)
     }
 
+    /// A checkpoint as a background step writes it when it is due: dirty data stays.
+    pub fn checkpoint_metadata(&self) -> Result<()> {
+        self.0.base.health.check_writable()?;
+        self.0.commit.checkpoint(CheckpointReason::Sync)
+    }
+
+    /// Writes nodes ahead of the boundary of a checkpoint, as one that is about to draw it does.
+    pub fn write_nodes_ahead(&self) -> Result<()> {
+        let _no_checkpoint = self.0.commit.cp.lock();
+        self.0.commit.write_nodes_ahead()
+    }
+
     /// A step of the background thread, which is disabled meanwhile.
     pub fn tick(&self) -> Result<()> {
         self.0.tick()

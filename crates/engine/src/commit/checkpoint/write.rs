@@ -160,6 +160,7 @@ impl Commit {
     /// A concurrent checkpoint: the gate is closed only to draw the boundary.
     fn checkpoint_concurrently(&self, state: &mut CpState) -> Result<SegmentPin> {
         self.writeback.flush_directories_early();
+        self.write_nodes_ahead()?;
         let frozen = {
             let (mut commits, closing, mut closed) = self.close_when_idle();
             let frozen = self.freeze(&mut closed, next_version(state), commits.as_deref_mut());

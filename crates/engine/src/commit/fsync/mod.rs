@@ -3,6 +3,7 @@
 //! In strict mode nodes are written after a flush has covered the data; a device that keeps writes in order needs none. The
 //! inode block, which carries the mark, is the last of them: replay reaches it only if all others arrived. So everything that
 //! a mark refers to is on the device, and an interrupted fsync takes effect as a whole or not at all.
+mod ahead;
 mod decide;
 mod lookup;
 mod phases;
@@ -24,7 +25,7 @@ use segno_codec::casefolded_name_hash;
 use segno_device::Operation;
 use segno_format::inode::{Advise, RawInode};
 use segno_format::sit::LogType;
-use segno_format::{Features, Ino, name_hash};
+use segno_format::{BlockAddr, Features, Ino, name_hash};
 use std::sync::Arc;
 
 /// Result of an attempt to log an inode.
@@ -131,7 +132,7 @@ impl Commit {
         if inode.is_gone() || !self.has_changed(inode) {
             return Ok(Step::Unchanged);
         }
-        let promised = self.files.room.promise_chain(inode.ino);
+        let promised = self.files.room.promise_chain(self.nodes.cache.dirty.direct_count(inode.ino) + 1);
         let dent = match route(&self.history(inode, promised.is_some())?) {
             Route::Nothing => return Ok(Step::Unchanged),
             Route::Checkpoint(why) => return Ok(Step::Checkpoint(why)),
@@ -147,7 +148,21 @@ impl Commit {
         // The inode block is on no list: it is written in any case.
         stat::add(&self.base.stats.fsync.searched, u64::from(self.fsync_lookup() != FsyncLookup::Global));
         nodes.push(NodeWrite { frame: inode.frame.clone(), marks: Marks { fsync: true, dent } });
-        let follows = match self.nodes.write_nodes(&op, LogType::WarmNode, &nodes) {
+        if !self.append(&op, &mut chain, &nodes)? {
+            return Ok(Step::Checkpoint(CpReason::ChainBroken));
+        }
+        stat::add(&self.base.stats.fsync.written, nodes.len() as u64);
+        self.nodes.since.marked(inode.ino);
+        drop(promised);
+        if dent {
+            self.nodes.since.add(inode.ino, Change::EntryLogged);
+        }
+        Ok(Step::Logged)
+    }
+
+    /// Appends nodes to the chain. False if they do not follow its last block: then it is broken.
+    fn append(&self, op: &Op<'_>, chain: &mut Option<BlockAddr>, nodes: &[NodeWrite]) -> Result<bool> {
+        let follows = match self.nodes.write_nodes(op, LogType::WarmNode, nodes) {
             Err(Error::NoSpace) => false,
             other => match other.inspect_err(|e| self.base.health.stop(e))? {
                 // A full log without a free segment names an address that it did not get.
@@ -155,17 +170,12 @@ impl Commit {
                 None => true,
             },
         };
-        if !follows {
+        if follows {
+            self.nodes.since.add_logged(nodes.len());
+        } else {
             self.nodes.since.break_chain();
-            return Ok(Step::Checkpoint(CpReason::ChainBroken));
         }
-        stat::add(&self.base.stats.fsync.written, nodes.len() as u64);
-        self.nodes.since.add_logged(nodes.len());
-        drop(promised);
-        if dent {
-            self.nodes.since.add(inode.ino, Change::EntryLogged);
-        }
-        Ok(Step::Logged)
+        Ok(follows)
     }
 
     /// Enters the gate with no checkpoint in progress, so appended blocks follow a checkpoint that stays current.
@@ -181,10 +191,12 @@ impl Commit {
         }
     }
 
-    /// Whether the inode changed since its last write. Clean nodes were written by a checkpoint or under a mark;
-    /// there is no other writer.
+    /// Whether the inode changed since it was last durable. Clean nodes were written by a checkpoint, under a mark, or ahead of the next
+    /// boundary.
     fn has_changed(&self, inode: &Inode) -> bool {
-        if inode.get(RawInode::is_reg) {
+        if self.nodes.since.has(inode.ino, Change::WrittenAhead) {
+            true
+        } else if inode.get(RawInode::is_reg) {
             inode.frame.state() == NodeState::Changed || self.nodes.cache.dirty.has_direct(inode.ino)
         } else {
             inode.pages.lock().dirty() > 0 || self.nodes.cache.dirty.has_changed(inode.ino)

@@ -41,6 +41,32 @@ fn a_checkpoint_contains_its_boundary_whatever_changes_during_it() {
     }
 }
 
+/// What changes while nodes are written ahead of the boundary is in the checkpoint, written once more.
+#[test]
+fn a_checkpoint_contains_what_changes_while_nodes_are_written_ahead() {
+    let mut writes = 0;
+    loop {
+        let scene = scene(Journal::Without);
+        let v = scene.v.clone();
+        let before = scene.stat("nodes_ahead");
+        let hook = move || std::thread::spawn(move || meanwhile(&v)).join().unwrap();
+        scene.dev.arm_ahead(writes + 1, Box::new(hook));
+        scene.v.sync().unwrap();
+        let ahead = scene.stat("nodes_ahead") - before;
+        assert!(ahead >= super::MANY as u64, "{ahead} nodes ahead");
+        if !scene.dev.disarm() {
+            break;
+        }
+        writes += 1;
+        let at_end = tree(&scene.v);
+        scene.v.sync().unwrap();
+        assert_eq!(scene.read(&scene.image()), at_end, "write {writes}");
+        scene.v.unmount().unwrap();
+        assert_clean(&*scene.image());
+    }
+    assert!(writes >= 5, "{writes} writes");
+}
+
 /// Power cuts through the interrupted checkpoint and the next one: always the state before or after.
 #[test]
 fn every_cut_of_an_interrupted_checkpoint_leaves_the_state_before_or_after() {

@@ -9,6 +9,7 @@ use segno_device::{BlockDevice, MemDevice};
 use segno_engine::lab::Probe;
 use segno_engine::options::{CheckpointMode, JournalMode};
 use segno_engine::{FallocMode, MountOptions, Owner, RenameMode, SetAttr, Volume};
+use segno_format::node::{NodeKind, RawNode, kind_of_offset};
 use segno_format::{Block, Ino};
 use segno_mkfs::{Member, MkfsOptions};
 use segno_testkit::{RecordDevice, forward};
@@ -27,8 +28,8 @@ const GAP: u64 = 8 * 256;
 
 type Hook = Box<dyn FnOnce() + Send>;
 
-/// Runs a hook before the given write to the volume, counted from the first node write on, which follows the
-/// boundary. The hook may fail writes.
+/// Runs a hook before the given write to the volume, counted from the first write of a node on, which follows the
+/// boundary, or from the first one ahead of it. The hook may fail writes.
 struct Interrupted {
     inner: RecordDevice<MemDevice>,
     hook: Mutex<Armed>,
@@ -38,6 +39,8 @@ struct Interrupted {
 
 #[derive(Default)]
 struct Armed {
+    /// Nodes of files are written ahead of the boundary.
+    ahead: bool,
     left: u64,
     counting: bool,
     run: Option<Hook>,
@@ -46,6 +49,12 @@ struct Armed {
 /// Recognizes a node footer by its small numbers.
 fn is_node(block: &Block) -> bool {
     [4072, 4076].iter().all(|&at| (3..10_000).contains(&block.u32_at(at)))
+}
+
+/// Whether a node is written ahead of a boundary: files' but for indirect ones.
+fn is_written_ahead(block: &Block) -> bool {
+    let footer = block.view::<RawNode>().footer;
+    footer.is_cold() && kind_of_offset(footer.node_offset()) != Some(NodeKind::Indirect)
 }
 
 impl Interrupted {
@@ -58,7 +67,8 @@ impl Interrupted {
         }
         let due = {
             let mut hook = self.hook.lock().unwrap();
-            if !hook.counting && !is_node(first) {
+            let is_first = is_node(first) && is_written_ahead(first) == hook.ahead;
+            if !(hook.counting || is_first) {
                 return Ok(());
             }
             hook.counting = true;
@@ -71,7 +81,10 @@ impl Interrupted {
         refuse(&self.broken)
     }
     fn arm(&self, write: u64, hook: Hook) {
-        *self.hook.lock().unwrap() = Armed { left: write, counting: false, run: Some(hook) };
+        *self.hook.lock().unwrap() = Armed { ahead: false, left: write, counting: false, run: Some(hook) };
+    }
+    fn arm_ahead(&self, write: u64, hook: Hook) {
+        *self.hook.lock().unwrap() = Armed { ahead: true, left: write, counting: false, run: Some(hook) };
     }
     /// Whether the hook has run.
     fn disarm(&self) -> bool {

@@ -5,6 +5,7 @@
 //! one, and a file whose newest state is acknowledged must be complete.
 use super::*;
 use segno_engine::lab::Probe;
+use segno_engine::options::CheckpointMode;
 use segno_format::Block;
 use segno_mkfs::Member;
 use segno_testkit::{CrashLog, CrashPlan, CrashStates, Event, RecordDevice, Rng};
@@ -263,10 +264,28 @@ fn blocks_after_a_gap_of_an_old_chain_are_not_replayed_as_new() {
 
 #[test]
 fn cuts_during_concurrent_fsyncs() {
-    const ROUNDS: u8 = 12;
+    cuts_beside(&quiet(), 12, 1, |v| Probe(v).tick().unwrap());
+}
+
+/// Files are synced while checkpoints write nodes of thousands of others ahead of their boundaries.
+#[test]
+fn cuts_during_fsyncs_beside_nodes_written_ahead() {
+    let options = MountOptions { checkpoint: CheckpointMode::Concurrent, ..quiet() };
+    cuts_beside(&options, 60, 500, |v| {
+        let ahead = || v.stats().nodes_ahead.load(Ordering::Relaxed);
+        let before = ahead();
+        Probe(v).checkpoint_metadata().unwrap();
+        let ahead = ahead() - before;
+        println!("{ahead} nodes written ahead of a boundary");
+        assert!(ahead > 300, "{ahead} nodes");
+    });
+}
+
+/// Some files are written and synced `rounds` times, and cuts are judged, while so many others are made before each step.
+fn cuts_beside(options: &MountOptions, rounds: u8, others: usize, step: fn(&Volume)) {
     let base = fresh_on_junk().snapshot();
     let dev = Arc::new(RecordDevice::new(MemDevice::from_snapshot(&base)));
-    let v = Volume::mount(dev.clone(), quiet()).unwrap();
+    let v = Volume::mount(dev.clone(), options.clone()).unwrap();
     let state =
         |version: u8| State { exists: true, size: 1_001, blocks: [(0, version), (1_000, version)].into() };
     // A checkpoint may be written between a file's creation and its writes.
@@ -274,14 +293,14 @@ fn cuts_during_concurrent_fsyncs() {
     let begun = State { exists: true, size: 1, blocks: [(0, 1)].into() };
     let mut history = vec![State::default(), made, begun];
     let first = history.len() - 1;
-    history.extend((1..=ROUNDS).map(state));
+    history.extend((1..=rounds).map(state));
     let history = vec![history; FILES];
     std::thread::scope(|s| {
         for file in 0..FILES {
             let (dev, v) = (&dev, &v);
             s.spawn(move || {
                 let mut ino = None;
-                for version in 1..=ROUNDS {
+                for version in 1..=rounds {
                     dev.mark(format!("begin {file} {}", first + usize::from(version)));
                     let ino = *ino.get_or_insert_with(|| create_in(v, Ino::ROOT, &name(file)));
                     for at in [0, 1_000] {
@@ -294,8 +313,8 @@ fn cuts_during_concurrent_fsyncs() {
         }
         s.spawn(|| {
             for i in 0..6 {
-                create_in(&v, Ino::ROOT, &format!("other {i}"));
-                Probe(&v).tick().unwrap();
+                (0..others).for_each(|n| _ = create_in(&v, Ino::ROOT, &format!("other {i} {n}")));
+                step(&v);
             }
         });
     });
@@ -304,7 +323,7 @@ fn cuts_during_concurrent_fsyncs() {
         CrashStates::new(&log, CrashPlan { subsets: 4, torn_data: 20, ..CrashPlan::new(4) }, |_, _| false);
     let every = states.len() / 300 + 1;
     for state in states.step_by(every) {
-        if let Err(e) = judge(state.device, &quiet(), &allowed(&history, log.marks(state.choice.cut))) {
+        if let Err(e) = judge(state.device, options, &allowed(&history, log.marks(state.choice.cut))) {
             panic!("state {} ({}): {e}", state.index, state.choice);
         }
     }

@@ -1,4 +1,5 @@
 //! Crashes: synced data survives, whatever was being written.
+mod ahead;
 mod cuts;
 mod faults;
 mod hostile;
