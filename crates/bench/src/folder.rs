@@ -11,7 +11,7 @@ const FIGURES: &str = "figures";
 
 /// Writes the folder; files of an earlier run in it are replaced.
 ///
-/// `report.json` and `report.html` contain everything; `command.txt`, `job.json`, `machine.json` and `mkfs.txt` are parts of
+/// `report.json` and `report.html` contain everything, `report.md` all but the plots; `command.txt`, `job.json`, `machine.json` and `mkfs.txt` are parts of
 /// it as plain text. `figures` has the tables and plots as CSV and SVG, and `results.csv` there all rows.
 pub fn write(dir: &Path, report: &Report, document: &Value) -> Result<()> {
     fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
@@ -21,6 +21,7 @@ pub fn write(dir: &Path, report: &Report, document: &Value) -> Result<()> {
     };
     put("report.json", format!("{document:#}\n"))?;
     put("report.html", page::html(report))?;
+    put("report.md", page::markdown(report))?;
     let figures = dir.join(FIGURES);
     remove_figures(&figures)?;
     fs::create_dir_all(&figures).with_context(|| format!("cannot make {}", figures.display()))?;
@@ -80,7 +81,12 @@ mod tests {
         let series = vec!["one".into(), "two".into()];
         r.figures = vec![
             Figure::Text { title: "t".into(), paragraphs: vec!["p".into()] },
-            Figure::Table(Table { head: vec!["h".into()], rows: vec![vec!["1".into()]], ..Table::default() }),
+            Figure::Table(Table {
+                title: "T".into(),
+                head: vec!["h".into(), "i".into()],
+                rows: vec![vec!["1".into(), "a|b".into()]],
+                note: "n".into(),
+            }),
             Figure::Bars(Bars {
                 title: "A, b".into(),
                 groups,
@@ -124,6 +130,16 @@ mod tests {
         }
         assert!(!page.contains("NaN") && !page.contains("inf\""));
         assert!(!page.contains("://") && !page.contains("<script"), "the page needs nothing from elsewhere");
+        let markdown = read("report.md");
+        for part in [
+            "# segno bench demo\n",
+            "Seed 7.",
+            "* a note\n",
+            "## t\n\np\n",
+            "## T\n\n| h | i |\n|---|---|\n| 1 | a\\|b |\n\nn\n",
+        ] {
+            assert!(markdown.contains(part), "{part}: {markdown}");
+        }
         assert!(read("mkfs.txt").contains("layout") && !read("command.txt").trim().is_empty());
     }
 

@@ -72,6 +72,17 @@ impl Place {
         }
     }
 
+    /// In words: memory, or an image on a file system, or a device.
+    pub fn describe(&self) -> String {
+        match &self.kind {
+            Kind::Image(path) => {
+                format!("image on {}", host_of(path).0.unwrap_or_else(|| "a file system".into()))
+            }
+            Kind::Device(_) => "block device".into(),
+            Kind::Memory => "in memory".into(),
+        }
+    }
+
     /// An image is emptied first, so that it has no storage allocated.
     pub fn device(&self) -> Result<Arc<dyn BlockDevice>> {
         Ok(match &self.kind {

@@ -1,67 +1,22 @@
 //! A workload on a fresh volume, in one of the modes.
 use super::Scale;
-use super::pace::Pacer;
+use super::mode::Mode;
+use super::pace::{Clock, Pacer};
 use super::row::{Once, Phases};
 use super::timed::Timed;
 use super::work::{Did, Work};
 use crate::place::Place;
 use anyhow::Result;
 use segno_device::BlockDevice;
-use segno_engine::options::{CheckpointMode, JournalMode};
-use segno_engine::{Background, MountOptions, Volume};
+use segno_engine::{Background, Volume};
 use segno_format::BLOCK_SIZE;
 use segno_mkfs::MkfsOptions;
 use segno_testkit::CountDevice;
-use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How changes are made durable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    Checkpoint,
-    Journal,
-}
-
-impl Mode {
-    pub const BOTH: [Self; 2] = [Self::Checkpoint, Self::Journal];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Checkpoint => "checkpoint",
-            Self::Journal => "journal",
-        }
-    }
-
-    /// The same as words of `segno mount -o`.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Checkpoint => "journal=off,checkpoint=blocking",
-            Self::Journal => "journal=on",
-        }
-    }
-
-    pub fn options(self, cache_bytes: usize) -> MountOptions {
-        // The classic behaviour is that of F2FS, where all changes wait for a checkpoint.
-        let (journal, checkpoint) = match self {
-            Self::Checkpoint => (JournalMode::Off, CheckpointMode::Blocking),
-            Self::Journal => (JournalMode::On, CheckpointMode::Auto),
-        };
-        // The pacer commits.
-        MountOptions {
-            journal,
-            checkpoint,
-            cache_bytes,
-            commit_interval: 1 << 20,
-            background_gc: false,
-            ..MountOptions::default()
-        }
-    }
-}
-
-/// The same in both modes: the volume leaves a gap for the journal.
+/// The same in all modes: the volume leaves a gap for the journal.
 pub fn mkfs(scale: &Scale) -> MkfsOptions {
     MkfsOptions { gap_blocks: scale.ring_bytes / BLOCK_SIZE as u64, ..MkfsOptions::default() }
 }
@@ -96,7 +51,13 @@ impl Arm<'_> {
         let mut timer = |name: &str, fs: &mut Timed, part: &dyn Fn(&Timed) -> Result<Did>| {
             let _before = fs.times();
             let counted = Counted::of(&volume, &device);
-            let pacer = Pacer::start(&volume, Duration::from_millis(scale.commit_ms), scale.apply_every);
+            let clock = match self.work {
+                Work::Timed(_) => Clock::Elapsed { second: Duration::from_millis(scale.second_ms) },
+                Work::Names { .. } | Work::Tree { .. } => {
+                    Clock::Calls { second: scale.second_calls, done: fs.calls() }
+                }
+            };
+            let pacer = Pacer::start(&volume, mode, &clock);
             let did = part(fs);
             pacer.end()?;
             found.push(counted.once(name, &volume, &device, did?, fs, mode));
@@ -156,7 +117,7 @@ impl Counted {
             log_bytes: (mode == Mode::Journal).then(|| now.log_bytes - self.log_bytes),
             checkpoints: now.checkpoints - self.checkpoints,
             commits: now.commits - self.commits,
-            phases: (mode == Mode::Journal).then(|| now.phases.since(&self.phases)),
+            phases: now.phases.since(&self.phases),
         }
     }
 }

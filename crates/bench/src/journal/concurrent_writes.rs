@@ -1,7 +1,8 @@
 //! Cost of fsync while other files have dirty data, with and without concurrent writeback of that data.
 use super::Scale;
-use super::arm::{Mode, format};
+use super::arm::format;
 use super::floor;
+use super::mode::Mode;
 use super::row::{BlockedUs, JournalRow, LatencyUs};
 use crate::Histogram;
 use crate::place::Place;
@@ -164,7 +165,7 @@ impl Caller<'_> {
         let volume = self.volume.clone();
         thread::scope(|s| {
             let writes = s.spawn(move || match mode {
-                Mode::Checkpoint => Probe(&volume).tick(),
+                Mode::Minute | Mode::Second => Probe(&volume).tick(),
                 Mode::Journal => Probe(&volume).write_aged(),
             });
             self.fsync_while(most, || !writes.is_finished())?;

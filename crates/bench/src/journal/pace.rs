@@ -1,38 +1,72 @@
-//! Commits and checkpoints at fixed intervals, as those of the engine are too long for short runs.
+//! A schedule of commits and checkpoints faster than that of the engine, whose intervals are too long for short runs.
+use super::mode::Mode;
 use anyhow::{Result, anyhow};
 use segno_engine::Volume;
-use segno_engine::lab::Probe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// The thread that commits; it must be ended explicitly.
+/// Between two looks at the clock.
+const LOOK: Duration = Duration::from_micros(500);
+
+/// What counts as a second of the schedule.
+#[derive(Clone)]
+pub enum Clock {
+    Elapsed {
+        second: Duration,
+    },
+    /// A number of the calls that are counted here: rows of a fixed amount of work have the same schedule on every machine.
+    Calls {
+        second: u64,
+        done: Arc<AtomicU64>,
+    },
+}
+
+impl Clock {
+    fn second(&self, begun: Instant) -> u64 {
+        match self {
+            Self::Elapsed { second } => (begun.elapsed().as_nanos() / second.as_nanos().max(1)) as u64,
+            Self::Calls { second, done } => done.load(Ordering::Relaxed) / (*second).max(1),
+        }
+    }
+}
+
+/// The threads that keep the schedule, one for data and one for metadata as in the product; they must be ended explicitly.
 pub struct Pacer {
-    stop: Sender<()>,
-    thread: JoinHandle<Result<()>>,
+    stop: Vec<Sender<()>>,
+    threads: Vec<JoinHandle<Result<()>>>,
 }
 
 impl Pacer {
-    /// Everything is committed every `interval`; each `apply_every`-th time by a checkpoint. Without a journal each commit
-    /// is one.
-    pub fn start(volume: &Arc<Volume>, interval: Duration, apply_every: u32) -> Self {
-        let (stop, stopped) = channel();
-        let volume = volume.clone();
-        let thread = thread::spawn(move || {
-            let mut commits = 0;
-            while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
-                commits += 1;
-                if commits % apply_every == 0 { Probe(&volume).checkpoint()? } else { volume.sync()? }
-            }
-            Ok(())
-        });
-        Self { stop, thread }
+    pub fn start(volume: &Arc<Volume>, mode: Mode, clock: &Clock) -> Self {
+        let begun = Instant::now();
+        let start = |step: fn(Mode, &Volume, u64, u64) -> Result<()>| {
+            let (stop, stopped) = channel();
+            let (volume, clock) = (volume.clone(), clock.clone());
+            let keep = move || {
+                let mut last = 0;
+                while stopped.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                    let now = clock.second(begun);
+                    if now > last {
+                        step(mode, &volume, last, now)?;
+                        last = now;
+                    }
+                }
+                Ok(())
+            };
+            (stop, thread::spawn(keep))
+        };
+        let (stop, threads) = [start(Mode::write_data), start(Mode::commit)].into_iter().unzip();
+        Self { stop, threads }
     }
 
-    /// Stops the thread and returns its first error.
+    /// Stops the threads and returns the first error.
     pub fn end(self) -> Result<()> {
         drop(self.stop);
-        self.thread.join().map_err(|_| anyhow!("the pacer panicked"))?
+        self.threads
+            .into_iter()
+            .try_for_each(|thread| thread.join().map_err(|_| anyhow!("the schedule panicked"))?)
     }
 }

@@ -1,6 +1,6 @@
 //! Programs on mounts in both modes: `git clone` of a repository of some size, and a build.
 use super::Scale;
-use super::arm::Mode;
+use super::mode::Mode;
 use super::row::Extra;
 use super::tree;
 use crate::budget::Budget;

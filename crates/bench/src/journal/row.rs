@@ -1,5 +1,5 @@
 //! Figures of one run, and of several together.
-use super::arm::Mode;
+use super::mode::Mode;
 use crate::Recorded;
 use crate::sample::Sample;
 use segno_engine::Volume;
@@ -25,12 +25,13 @@ pub struct Once {
     pub log_bytes: Option<u64>,
     pub checkpoints: u64,
     pub commits: u64,
-    pub phases: Option<Phases>,
+    pub phases: Phases,
 }
 
 /// Microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct LatencyUs {
+    pub mean: f64,
     pub p50: f64,
     pub p90: f64,
     pub p99: f64,
@@ -87,14 +88,38 @@ pub struct JournalRow {
     pub bytes_written: f64,
     pub flushes: f64,
     pub log_bytes_per_op: Option<f64>,
-    /// Milliseconds of each phase of journaling.
+    /// Milliseconds of each phase of journaling; without a journal of apply alone, which is a checkpoint.
     pub phases_ms: Option<BTreeMap<&'static str, f64>>,
+}
+
+/// Fewer checkpoints or applies say nothing of their times.
+pub const ENOUGH: f64 = 5.0;
+
+impl JournalRow {
+    /// Whether the row is long enough for a comparison of checkpoints and applies.
+    pub fn is_long_enough(&self) -> bool {
+        self.checkpoints >= ENOUGH
+    }
+
+    /// Milliseconds of commits and of checkpoints or applies of a run, from the beginning to the end of each.
+    pub fn journaling_ms(&self) -> Option<(f64, f64)> {
+        let phases = self.phases_ms.as_ref()?;
+        let get = |name: &str| phases.get(name).copied().unwrap_or(0.0);
+        Some((get("drain") + get("commit"), get("apply")))
+    }
 }
 
 impl LatencyUs {
     pub fn of(r: &Recorded) -> Self {
         let us = |q: f64| r.quantile(q) as f64 / US;
-        Self { p50: us(0.5), p90: us(0.9), p99: us(0.99), p999: us(0.999), max: r.max() as f64 / US }
+        Self {
+            mean: r.mean() / US,
+            p50: us(0.5),
+            p90: us(0.9),
+            p99: us(0.99),
+            p999: us(0.999),
+            max: r.max() as f64 / US,
+        }
     }
 }
 
@@ -162,7 +187,7 @@ pub fn combine(mode: Mode, threads: usize, runs: &[&Once]) -> JournalRow {
     let ops = Sample::of(&runs.iter().map(|o| o.ops as f64 / o.seconds).collect::<Vec<_>>());
     let latency = all(&|o| &o.latency);
     let (applying, logged) = (all(&|o| &o.applying), mode == Mode::Journal);
-    let phases: Vec<Phases> = runs.iter().filter_map(|o| o.phases).collect();
+    let phases: Vec<Phases> = runs.iter().map(|o| o.phases).collect();
     JournalRow {
         workload: runs.first().map_or(String::new(), |o| o.workload.clone()),
         mode,
@@ -182,7 +207,7 @@ pub fn combine(mode: Mode, threads: usize, runs: &[&Once]) -> JournalRow {
         flushes: median(&|o| o.flushes as f64),
         log_bytes_per_op: logged
             .then(|| median(&|o| o.log_bytes.map_or(0.0, |b| b as f64 / o.ops.max(1) as f64))),
-        phases_ms: (!phases.is_empty()).then(|| Phases::milliseconds(&phases)),
+        phases_ms: Some(Phases::milliseconds(&phases)),
     }
 }
 

@@ -1,5 +1,5 @@
 //! SQLite in its journal modes, through mounts in both modes.
-use super::arm::Mode;
+use super::mode::Mode;
 use super::row::Extra;
 use crate::budget::Budget;
 use crate::mounts::{FileSystem, Site};

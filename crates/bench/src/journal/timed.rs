@@ -5,7 +5,7 @@ use anyhow::Result;
 use segno_engine::Volume;
 use segno_engine::lab::Probe;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// Nanoseconds of operations.
@@ -14,6 +14,8 @@ pub struct Times {
     pub all: Histogram,
     /// Operations that overlap with a checkpoint.
     pub applying: Histogram,
+    /// Number of them.
+    pub calls: Arc<AtomicU64>,
 }
 
 /// The volume.
@@ -41,6 +43,7 @@ impl Watch {
         let done = operation()?;
         let took = begun.elapsed().as_nanos() as u64;
         self.times.all.record(took);
+        self.times.calls.fetch_add(1, Ordering::Relaxed);
         if running || Probe(&self.volume).is_checkpointing() || count() != before {
             self.times.applying.record(took);
         }
@@ -61,6 +64,11 @@ impl Timed {
     /// The figures since the last call.
     pub fn times(&mut self) -> Arc<Times> {
         std::mem::take(&mut self.watch.times)
+    }
+
+    /// Number of calls since the last call of `times`.
+    pub fn calls(&self) -> Arc<AtomicU64> {
+        self.watch.times.calls.clone()
     }
 }
 

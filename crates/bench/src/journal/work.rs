@@ -98,7 +98,7 @@ impl Work {
 
 /// All workloads.
 pub fn all(scale: &Scale) -> Result<Vec<Work>> {
-    let mut out = vec![Work::Names { each: scale.names_each, threads: 4 }];
+    let mut out = vec![Work::Names { each: scale.names_each, threads: 2 }];
     for (name, files) in [
         ("varmail", scale.varmail_files),
         ("fileserver", scale.server_files),

@@ -116,6 +116,59 @@ pub fn text(report: &Report) -> String {
     out
 }
 
+/// The report as Markdown, for a repository: plots are left out.
+pub fn markdown(report: &Report) -> String {
+    let mut out = format!(
+        "# segno bench {0}\n\n{1}\n\nWritten by `segno-lab {2}` as report.md, not by hand.\n",
+        report.experiment,
+        lead(report),
+        arguments(&report.machine.command)
+    );
+    let mut facts = Vec::new();
+    flatten("", &Value::Object(report.config.clone()), short, &mut facts);
+    let facts: Vec<String> = facts.into_iter().map(|(name, value)| format!("{name} {value}")).collect();
+    let _ = write!(out, "\nParameters: {}.\n\n", facts.join(", "));
+    for note in report.left_out().iter().chain(&report.notes) {
+        let _ = writeln!(out, "* {note}");
+    }
+    for figure in &report.figures {
+        match figure {
+            Figure::Text { title, paragraphs } => {
+                let _ = writeln!(out, "\n## {title}\n\n{}", paragraphs.join("\n\n"));
+            }
+            Figure::Table(t) => markdown_table(&mut out, t),
+            Figure::Bars(_) | Figure::Lines(_) => {}
+        }
+    }
+    out
+}
+
+/// The arguments of a command but for the folder of the result.
+fn arguments(command: &[String]) -> String {
+    let mut words = Vec::new();
+    let mut rest = command.iter().skip(1);
+    while let Some(word) = rest.next() {
+        match word.as_str() {
+            "-o" | "--output" => _ = rest.next(),
+            word if word.starts_with("--output=") => {}
+            word => words.push(word),
+        }
+    }
+    words.join(" ")
+}
+
+fn markdown_table(out: &mut String, t: &Table) {
+    let line = |cells: &[String]| format!("| {} |", cells.join(" | ").replace('\n', " "));
+    let _ = writeln!(out, "\n## {}\n\n{}\n|{}", t.title, line(&t.head), "---|".repeat(t.head.len()));
+    for row in &t.rows {
+        let cells: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
+        let _ = writeln!(out, "{}", line(&cells));
+    }
+    if !t.note.is_empty() {
+        let _ = writeln!(out, "\n{}", t.note);
+    }
+}
+
 fn text_table(out: &mut String, t: &Table) {
     let width =
         |c: usize| t.rows.iter().chain([&t.head]).filter_map(|r| r.get(c)).map(|s| s.chars().count()).max();
