@@ -108,7 +108,7 @@ impl Built {
     fn is_found_by(&self, mutant: &Mutant, tests: &Tests, limits: Limits) -> Result<bool> {
         let cargo = |last: &[&str]| {
             let mut command = Command::new(cargo());
-            let package = ["test", "--quiet", "--lib", "-p", &tests.package, "--target-dir"];
+            let package = ["test", "--quiet", "--tests", "-p", &tests.package, "--target-dir"];
             command.args(package).arg(&self.target).args(last).current_dir(&self.copy);
             command.envs(tests.env.iter().map(|(name, value)| (name, value)));
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
