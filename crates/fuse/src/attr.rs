@@ -120,7 +120,7 @@ pub(crate) fn statx_out(a: &Attr, caching: AttrCaching) -> StatxOut {
 }
 
 /// Major and minor number of a device number in FUSE's encoding.
-pub(crate) fn rdev_of(raw: u32) -> (u32, u32) {
+pub fn rdev_of(raw: u32) -> (u32, u32) {
     (raw >> 8 & 0xfff, (raw & 0xff) | (raw >> 12 & 0xf_ff00))
 }
 

@@ -12,7 +12,6 @@ use rustix::io::Errno;
 use segno_engine::{Attr, Error, Owner, RenameMode, SetAttr, Time, XattrMode};
 use segno_format::Ino;
 use std::time::SystemTime;
-use zerocopy::FromBytes;
 
 /// Hints of F2FS where a file belongs. The kernel checks no caller of setxattr(2) for the name space `system`.
 const ADVISE: &[u8] = b"system.advise";
@@ -45,8 +44,7 @@ impl Server {
             Opcode::Open => self.open(r, reply),
             // The kernel holds a reference to an open inode, so opens are not counted.
             Opcode::Release | Opcode::ReleaseDir => Ok(()),
-            Opcode::Forget => self.forget(node(r), r.arg::<wire::ForgetIn>()?.nlookup),
-            Opcode::BatchForget => self.forget_all(r),
+            Opcode::Forget | Opcode::BatchForget => self.forget_all(r),
             Opcode::Read => self.read(r, reply),
             Opcode::Write => self.write(r, reply),
             Opcode::Fsync | Opcode::FsyncDir => self.fsync(r),
@@ -92,11 +90,9 @@ impl Server {
     }
 
     fn forget_all(&self, r: &Request<'_>) -> Done {
-        let one = size_of::<wire::ForgetOne>();
-        for bytes in r.payload().chunks_exact(one).take(r.arg::<wire::BatchForgetIn>()?.count as usize) {
-            let Ok(f) = wire::ForgetOne::read_from_bytes(bytes) else { continue };
+        for (node, count) in r.forgotten()? {
             // An inode that cannot be freed stays an orphan; the others are still forgotten.
-            let _kept = self.forget(ino_of(f.nodeid), f.nlookup);
+            let _kept = self.forget(ino_of(node), count);
         }
         Ok(())
     }

@@ -79,7 +79,7 @@ pub use transport::sched_idle::permit_sched_idle;
 
 /// Messages of the protocol, for other file systems behind a session than volumes.
 pub mod protocol {
-    pub use crate::attr::{AttrCaching, FOREVER, attr_out, entry_out, ino_of, no_entry};
+    pub use crate::attr::{AttrCaching, FOREVER, attr_out, entry_out, ino_of, no_entry, rdev_of};
     pub use crate::handlers::{opened, xattr};
     pub use crate::list::Page;
     pub use crate::probe::NoOpenProbe;

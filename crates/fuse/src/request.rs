@@ -1,5 +1,5 @@
 //! A request: header, the structure of the operation, then names or data. Parsing accepts any bytes and never panics.
-use crate::wire::{InHeader, Opcode};
+use crate::wire::{BatchForgetIn, ForgetIn, ForgetOne, InHeader, Opcode};
 use rustix::io::Errno;
 use zerocopy::FromBytes;
 
@@ -79,9 +79,18 @@ impl<'a> Request<'a> {
         self.payload.get(..len as usize).ok_or(Errno::INVAL)
     }
 
-    /// All bytes after the structure.
-    pub fn payload(&self) -> &'a [u8] {
-        self.payload
+    /// Nodes and the references to each that a FORGET or BATCH_FORGET gives back.
+    ///
+    /// # Errors
+    /// The message is shorter.
+    pub fn forgotten(&self) -> Result<impl Iterator<Item = (u64, u64)> + use<'a>, Errno> {
+        let (one, count) = match self.opcode {
+            Opcode::Forget => (Some((self.head.nodeid, self.arg::<ForgetIn>()?.nlookup)), 0),
+            _ => (None, self.arg::<BatchForgetIn>()?.count as usize),
+        };
+        let each = self.payload.chunks_exact(size_of::<ForgetOne>()).take(count);
+        let many = each.filter_map(|bytes| ForgetOne::read_from_bytes(bytes).ok());
+        Ok(one.into_iter().chain(many.map(|f| (f.nodeid, f.nlookup))))
     }
 }
 

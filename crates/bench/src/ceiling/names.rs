@@ -6,12 +6,11 @@ use segno_engine::DirEntry;
 use segno_format::Ino;
 use segno_format::dentry::FileType;
 use segno_fuse::protocol::{
-    AttrCaching, BatchForgetIn, CreateIn, FOREVER, ForgetIn, ForgetOne, LinkIn, MkdirIn, MknodIn, Opcode,
-    OpenedFlags, Page, ReadIn, Rename2In, RenameIn, Reply, Request, entry_out, ino_of, no_entry, opened,
+    AttrCaching, CreateIn, FOREVER, LinkIn, MkdirIn, MknodIn, Opcode, OpenedFlags, Page, ReadIn, Rename2In,
+    RenameIn, Reply, Request, entry_out, ino_of, no_entry, opened, rdev_of,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use zerocopy::FromBytes;
 
 const REGULAR: u16 = 0o100_000;
 const DIRECTORY: u16 = 0o040_000;
@@ -47,7 +46,7 @@ impl Ceiling {
             _ => (r.name()?, Content::Special),
         };
         let mut inode = Inode::new(mode & !(umask as u16 & 0o777), (r.head.uid, r.head.gid), content);
-        inode.rdev = (rdev >> 8 & 0xfff, (rdev & 0xff) | (rdev >> 12 & 0xf_ff00));
+        inode.rdev = rdev_of(rdev);
         let node = self.add(&parent, name, inode)?;
         put_entry(reply, &node)?;
         match r.opcode {
@@ -182,14 +181,8 @@ impl Ceiling {
     }
 
     pub(super) fn forget(&self, r: &Request<'_>) -> Done {
-        if r.opcode == Opcode::Forget {
-            self.drop_references(ino_of(r.head.nodeid), r.arg::<ForgetIn>()?.nlookup);
-            return Ok(());
-        }
-        let count = r.arg::<BatchForgetIn>()?.count as usize;
-        for bytes in r.payload().chunks_exact(size_of::<ForgetOne>()).take(count) {
-            let Ok(one) = ForgetOne::read_from_bytes(bytes) else { continue };
-            self.drop_references(ino_of(one.nodeid), one.nlookup);
+        for (node, count) in r.forgotten()? {
+            self.drop_references(ino_of(node), count);
         }
         Ok(())
     }
