@@ -61,6 +61,11 @@ pub fn ratio(ours: &[f64], theirs: &[f64]) -> Sample {
     Sample::of(&ratios)
 }
 
+/// The geometric mean of positive numbers.
+pub fn geometric_mean(numbers: &[f64]) -> f64 {
+    (numbers.iter().map(|n| n.ln()).sum::<f64>() / numbers.len() as f64).exp()
+}
+
 /// The 0.975 quantile of Student's t distribution by degrees of freedom, from 1 on.
 const T: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,

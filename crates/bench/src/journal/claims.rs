@@ -153,6 +153,15 @@ mod tests {
         combine(mode, 1, &[&once])
     }
 
+    /// In all modes, with so many checkpoints every 60 seconds.
+    fn rows(checkpoints: u64) -> [JournalRow; 3] {
+        [
+            row(Mode::Minute, checkpoints, 0, 400, 20),
+            row(Mode::Second, 300, 0, 1000, 40),
+            row(Mode::Journal, 10, 25, 100, 10),
+        ]
+    }
+
     fn measured(rows: &[JournalRow], claim: &str) -> Option<String> {
         let place = Place::memory(1 << 20);
         let found = Found { rows, place: &place, lost: Vec::new(), recovered: Vec::new() };
@@ -162,11 +171,7 @@ mod tests {
     /// Four steps of 25 ms and applies of 100 are 200 ms of journaling.
     #[test]
     fn a_claim_is_of_whole_commits_and_applies_against_both_classic_modes() {
-        let rows = [
-            row(Mode::Minute, 5, 0, 400, 20),
-            row(Mode::Second, 300, 0, 1000, 40),
-            row(Mode::Journal, 10, 25, 100, 10),
-        ];
+        let rows = rows(5);
         assert_eq!(measured(&rows, "journal time, mkdir").as_deref(), Some("2 ×; 5 ×"));
         assert_eq!(measured(&rows, "mean latency, mkdir").as_deref(), Some("-50 %; -75 %"));
         let throughput = "2 to 2 times, median 2 of 1 rows; 4 to 4 times, median 4 of 1 rows";
@@ -176,11 +181,7 @@ mod tests {
 
     #[test]
     fn a_row_with_fewer_than_five_checkpoints_gives_no_ratio() {
-        let rows = [
-            row(Mode::Minute, 4, 0, 400, 20),
-            row(Mode::Second, 300, 0, 1000, 40),
-            row(Mode::Journal, 10, 25, 100, 10),
-        ];
+        let rows = rows(4);
         assert_eq!(measured(&rows, "journal time, mkdir").as_deref(), Some("too few (4 and 10); 5 ×"));
         assert_eq!(measured(&rows, "throughput"), None);
     }

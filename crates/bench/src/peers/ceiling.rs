@@ -2,6 +2,7 @@
 use super::{Row, Step};
 use crate::mounts::FileSystem;
 use crate::page::{Table, short};
+use crate::sample::geometric_mean;
 
 /// A row with fewer requests for a unit is the kernel's alone, and the same through every server.
 const REQUESTS_MIN: f64 = 0.01;
@@ -60,8 +61,9 @@ pub fn mean(rows: &[Row]) -> Option<String> {
     let ceilings = rows.iter().filter(|r| r.peer == FileSystem::Ceiling.name() && r.segno_ratio.is_some());
     let (counted, silent): (Vec<&Row>, Vec<&Row>) =
         ceilings.partition(|r| r.requests.is_some_and(|n| n >= REQUESTS_MIN));
-    let logs = counted.iter().filter_map(|r| Some(r.segno_share.map(|s| s.mean).or(r.segno_ratio)?.ln()));
-    let mean = (logs.sum::<f64>() / counted.len() as f64).exp();
+    let shares: Vec<f64> =
+        counted.iter().filter_map(|r| r.segno_share.map(|s| s.mean).or(r.segno_ratio)).collect();
+    let mean = geometric_mean(&shares);
     let silent: Vec<&str> = silent.iter().map(|r| r.row.as_str()).collect();
     let silent = if silent.is_empty() {
         String::new()

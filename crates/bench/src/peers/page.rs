@@ -3,6 +3,7 @@ use super::{Row, Step, ceiling};
 use crate::mounts::FileSystem;
 use crate::page::{Bar, Bars, Figure, Group, Table, short};
 use crate::report::Report;
+use crate::sample::geometric_mean;
 
 pub fn fill(report: &mut Report, steps: &[&Step], rows: &[Row], rounds: usize) {
     let peers: Vec<&'static str> = FileSystem::ALL
@@ -77,11 +78,8 @@ pub fn fill(report: &mut Report, steps: &[&Step], rows: &[Row], rounds: usize) {
 /// The geometric mean of segno's ratios to a peer, if there are any.
 fn mean(peer: &str, ratios: impl Iterator<Item = f64>) -> Option<String> {
     let ratios: Vec<f64> = ratios.collect();
-    let mean = |most: f64| {
-        let logs: f64 = ratios.iter().map(|r| r.min(most).ln()).sum();
-        (logs / ratios.len() as f64).exp()
-    };
-    let (all, capped) = (mean(f64::INFINITY), mean(2.0));
+    let at_most_2: Vec<f64> = ratios.iter().map(|r| r.min(2.0)).collect();
+    let (all, capped) = (geometric_mean(&ratios), geometric_mean(&at_most_2));
     (!ratios.is_empty()).then(|| {
         format!(
             "Geometric mean of segno/{peer} over {} rows: {all:.2}, with every row capped at 2 {capped:.2}.",
