@@ -30,7 +30,7 @@ pub struct Judged {
     /// The report is on the volume with the chain and the journal replayed.
     pub replayed: bool,
     /// Why they cannot be replayed.
-    not_replayed: Option<segno_engine::Error>,
+    not_replayed: Option<String>,
     /// State beyond the checkpoint, or why it cannot be read. With a journal that is ahead of the volume nothing is written: the next checkpoint
     /// would remove the evidence, and reuse blocks that the lost one refers to.
     left: Result<Left, Cause>,
@@ -48,7 +48,7 @@ impl Judged {
     /// Why what a crash left cannot be replayed.
     #[must_use]
     pub fn replay_error(&self) -> Option<String> {
-        self.not_replayed.as_ref().map(ToString::to_string)
+        self.not_replayed.clone()
     }
 
     /// Why the newest checkpoint is known to be lost: the journal is ahead of the volume.
@@ -240,13 +240,9 @@ impl Checker {
         let mut full = |device: &dyn BlockDevice| check(device, options, progress);
         let report = full(&**device)?;
         let left = told.and_then(|told| crashed::left(device, &report, &told));
-        let missing = match &left {
-            Ok(Left::NotNamed) => Some(segno_engine::Error::JournalNotNamed),
-            Ok(Left::Missing(why)) => Some(segno_engine::Error::JournalMissing(*why)),
-            _ => None,
-        };
-        if missing.is_some() {
-            return Ok(Judged { not_replayed: missing, ..done(report, false, left) });
+        let absent = left.as_ref().ok().and_then(Left::without_its_journal);
+        if absent.is_some() {
+            return Ok(Judged { not_replayed: absent, ..done(report, false, left) });
         }
         match &left {
             Ok(Left::Ahead(_) | Left::Nothing) => return Ok(done(report, false, left)),
@@ -258,7 +254,7 @@ impl Checker {
         match self.replay_in_memory(overlay.clone()) {
             Ok(()) => Ok(Judged { replayed: true, ..done(full(&*overlay)?, false, left) }),
             Err(e) if is_failure(&e) => Err(e.into()),
-            Err(e) => Ok(Judged { not_replayed: Some(e), ..done(report, false, left) }),
+            Err(e) => Ok(Judged { not_replayed: Some(e.to_string()), ..done(report, false, left) }),
         }
     }
 }

@@ -29,6 +29,18 @@ pub enum Left {
     Missing(Missing),
 }
 
+impl Left {
+    /// Why it cannot be replayed, if its journal is not here.
+    #[must_use]
+    pub fn without_its_journal(&self) -> Option<String> {
+        match self {
+            Self::NotNamed => Some(Error::JournalNotNamed.to_string()),
+            Self::Missing(why) => Some(Error::JournalMissing(*why).to_string()),
+            Self::Nothing | Self::Chain | Self::Journal | Self::Ahead(_) => None,
+        }
+    }
+}
+
 /// What a journal tells of the state beyond the checkpoint.
 #[derive(Default)]
 pub(crate) struct Told {

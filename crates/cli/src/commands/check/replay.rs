@@ -5,7 +5,6 @@ use anyhow::Result;
 use segno::{Left, inspect};
 use segno_check::{CheckOptions, check};
 use segno_device::{BlockDevice, Overlay};
-use segno_engine::Error;
 use segno_format::superblock::Superblock;
 use std::sync::Arc;
 
@@ -23,15 +22,11 @@ pub fn with_journal(device: Arc<dyn BlockDevice>, journal: &External) -> Result<
             eprintln!("segno: note: what the journal has is left out: {why}");
             return Ok(device);
         }
-        Ok(Left::NotNamed) => {
-            eprintln!("segno: note: {}", Error::JournalNotNamed);
+        Ok(left) => {
+            left.without_its_journal().iter().for_each(|why| eprintln!("segno: note: {why}"));
             return Ok(device);
         }
-        Ok(Left::Missing(why)) => {
-            eprintln!("segno: note: {}", Error::JournalMissing(why));
-            return Ok(device);
-        }
-        Ok(Left::Nothing) | Err(_) => return Ok(device),
+        Err(_) => return Ok(device),
     }
     let options = CheckOptions { max_problems: 0, ..CheckOptions::default() };
     if !check(&*device, &options, &mut |_| {}).is_ok_and(|report| report.is_clean()) {
