@@ -22,9 +22,8 @@ pub fn run(args: &CreateArgs) -> Result<()> {
         size::human(blocks * BLOCK_SIZE as u64),
         size::human(Journal::LEAST_BLOCKS * BLOCK_SIZE as u64)
     );
-    refuse_used(&found.first(blocks), args.force)?;
-    let found = room::make(found, of, blocks)?.first(blocks);
-    refuse_used(&found, args.force)?;
+    let unused = |found: &Found| refuse_used(&found.first(blocks), args.force);
+    let found = room::make(found, of, blocks, unused)?.first(blocks);
     let bytes = blocks * BLOCK_SIZE as u64;
     make_in(found.area.clone().clear().context("cannot write the journal's space")?, &found.checkpoint)?;
     let words = format!("an empty journal of {} is {}", size::human(bytes), found.describe());

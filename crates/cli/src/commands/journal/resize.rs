@@ -11,10 +11,7 @@ pub fn run(args: &ResizeArgs) -> Result<()> {
     let of = &args.target.of;
     let found = Found::open(of, false)?;
     let blocks = blocks_of(args.size)?;
-    refuse(&found, args, blocks)?;
-    let found = room::make(found, of, blocks)?;
-    // It was closed for a moment.
-    refuse(&found, args, blocks)?;
+    let found = room::make(found, of, blocks, |found| refuse(found, args, blocks))?;
     let (bytes, place) = (blocks * BLOCK_SIZE as u64, found.describe());
     remake(&found.area, blocks, &found.checkpoint)?;
     let shortened = room::shorten(found, of, blocks)?;

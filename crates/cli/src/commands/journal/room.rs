@@ -37,8 +37,15 @@ pub fn fit(file: &mut FileDevice, path: &Path, volume_blocks: u64, journal_block
     file.set_length(path, blocks * BLOCK_SIZE as u64).map_err(explain)
 }
 
-/// Makes an image file longer if a journal of so many blocks has no room behind its volume. What has a fixed size is refused.
-pub fn make(found: Found, of: &ImageArgs, blocks: u64) -> Result<Found> {
+/// Makes an image file longer if a journal of so many blocks has no room behind its volume. What has a fixed size is refused, and so is what
+/// `check` refuses: it is called again if the image was closed for a moment.
+pub fn make(
+    found: Found,
+    of: &ImageArgs,
+    blocks: u64,
+    check: impl Fn(&Found) -> Result<()>,
+) -> Result<Found> {
+    check(&found)?;
     let room = found.area.blocks();
     if room >= blocks {
         return Ok(found);
@@ -57,7 +64,9 @@ pub fn make(found: Found, of: &ImageArgs, blocks: u64) -> Result<Found> {
     };
     fit(&mut file, &path, volume_blocks, blocks)?;
     drop(file);
-    Found::open(of, false)
+    let found = Found::open(of, false)?;
+    check(&found)?;
+    Ok(found)
 }
 
 /// Makes an image file as short as its volume needs it, with a journal of so many blocks behind it. Returns whether it became shorter: what has
