@@ -98,7 +98,7 @@ impl Ceiling {
         }
     }
 
-    /// Gives back blocks behind the new end, and zeroes the rest of its last block.
+    /// Frees the blocks behind the new end, and zeroes the rest of the last block.
     pub(super) fn resize(&self, inode: &mut Inode, size: u64) -> Done {
         let (_, end) = touched(0, size);
         let blocks = inode.blocks_mut()?;

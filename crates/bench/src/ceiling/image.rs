@@ -29,7 +29,7 @@ pub struct Image {
     free: Mutex<Vec<u32>>,
     /// Fsyncs that have begun.
     begun: AtomicU64,
-    /// Of these, those that were covered by a flush.
+    /// Number of fsyncs that a flush has covered.
     flushed: Mutex<u64>,
     flushes: AtomicU64,
 }
@@ -114,7 +114,7 @@ impl Image {
         Ok(free.split_off(keep))
     }
 
-    /// Nothing refers to these blocks any more; 0 is none.
+    /// Frees blocks that no file refers to; 0 stands for a hole.
     pub fn give_back(&self, blocks: impl IntoIterator<Item = u32>) {
         self.free.lock().extend(blocks.into_iter().filter(|addr| *addr != 0));
     }

@@ -22,7 +22,7 @@ pub struct Node {
     pub is_known: AtomicBool,
     /// Number of changes.
     changes: AtomicU64,
-    /// Of these, those that an fsync has covered.
+    /// Number of changes that an fsync has covered.
     synced: AtomicU64,
 }
 
@@ -68,7 +68,7 @@ pub struct Entry {
     pub mode: u16,
 }
 
-/// The first position after those of `.` and `..`.
+/// Position of the first name: `.` and `..` have 0 and 1.
 pub const FIRST: u64 = 2;
 
 impl Node {

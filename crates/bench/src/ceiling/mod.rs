@@ -1,5 +1,5 @@
 //! The ceiling: a file system that does no more than FUSE needs, behind the session of `segno mount`. Inodes and names are in memory alone;
-//! contents are read from and written to the image of a volume, whose own contents it overwrites. It shows how fast a server could be at most.
+//! contents are read from and written to the image of a volume, whose own contents it overwrites. It shows the highest rate that a server can reach.
 //!
 //! * `inode`: inodes and directories
 //! * `image`: addresses, flushes, and the inodes between two mounts
@@ -40,7 +40,7 @@ pub struct Ceiling {
 }
 
 impl Ceiling {
-    /// What an earlier mount left on the device of a volume, or an empty root directory.
+    /// Opens the file system that an earlier mount saved on the device, or an empty one.
     pub fn open(device: Arc<dyn BlockDevice>) -> Result<Self> {
         let (image, saved) = Image::open(device).context("cannot read the ceiling's image")?;
         let Saved { next_ino, inodes, .. } = saved;

@@ -1,4 +1,4 @@
-//! The published figures of F2FSJ beside those of this run.
+//! Compares the published figures of F2FSJ with those of this run.
 use super::loss::Lost;
 use super::mode::Mode;
 use super::page::{compared, ratio_of_journaling};
@@ -16,7 +16,7 @@ pub struct Found<'a> {
     pub recovered: Vec<Recovered>,
 }
 
-/// What is claimed of a workload: its name here and there, and how many times less time, and latency in percent.
+/// Claims by workload: our name, the paper's name, the factor by which journaling takes less time, the change of the mean latency in percent.
 const STEPS: [(&str, &str, &str, &str); 4] = [
     ("mkdir", "mkdir", "2.4", "− 23"),
     ("rmdir", "rmdir", "1.7", "− 35"),
