@@ -72,7 +72,8 @@ fn the_ceiling_gets_the_requests_that_segno_gets() {
     let programs = Programs::new();
     for transport in transports() {
         let options = format!("transport={transport}");
-        let line = "bench peers --peers ceiling --quick --rounds 1 --files 500 --groups names,files,tree,data,databases --json";
+        // Medians of three: what the kernel reads ahead, or drops from its caches meanwhile, differs from one round to another.
+        let line = "bench peers --peers ceiling --quick --rounds 3 --files 500 --groups names,files,tree,data,databases --json";
         let words: Vec<&str> = line.split(' ').chain(["--options", &options]).collect();
         let report: Value = serde_json::from_str(&programs.run("segno-lab", &words)).unwrap();
         let (segno, ceiling) = (requests(&report, "segno"), requests(&report, "ceiling"));
@@ -85,7 +86,10 @@ fn the_ceiling_gets_the_requests_that_segno_gets() {
                 let (a, b) = (number(of_segno), number(of_ceiling));
                 let allowed =
                     if LISTED_COLD.contains(&row.as_str()) && op == "lookup" { 0.06 } else { 0.005 };
-                assert!((a - b).abs() <= allowed, "{transport}, {row}: {op} {a} and {b} a unit");
+                assert!(
+                    (a - b).abs() <= allowed,
+                    "{transport}, {row}: {op} {a} and {b} a unit: {of_segno:?} and {of_ceiling:?}"
+                );
             }
         }
     }
