@@ -64,34 +64,51 @@ fn requests(report: &Value, peer: &str) -> BTreeMap<String, Requests> {
     rows.map(|row| (row["row"].as_str().unwrap().to_owned(), of(row))).collect()
 }
 
+/// Where the requests of a row differ, if they do.
+fn difference(row: &str, of_segno: &Requests, of_ceiling: &Requests) -> Option<String> {
+    let asked = of_segno.keys().chain(of_ceiling.keys()).filter(|op| !ONCE.contains(&op.as_str()));
+    asked.into_iter().find_map(|op| {
+        let [a, b] = [of_segno, of_ceiling].map(|of| of.get(op).copied().unwrap_or(0.0));
+        let allowed = if LISTED_COLD.contains(&row) && op == "lookup" { 0.06 } else { 0.005 };
+        let differs = (a - b).abs() > allowed;
+        differs.then(|| format!("{row}: {op} {a} and {b} a unit: {of_segno:?} and {of_ceiling:?}"))
+    })
+}
+
+/// The rows whose requests differ in a run, with the difference.
+fn differences(programs: &Programs, transport: &str) -> BTreeMap<String, String> {
+    let options = format!("transport={transport}");
+    let line = "bench peers --peers ceiling --quick --rounds 1 --files 500 --groups names,files,tree,data,databases --json";
+    let words: Vec<&str> = line.split(' ').chain(["--options", &options]).collect();
+    let report: Value = serde_json::from_str(&programs.run("segno-lab", &words)).unwrap();
+    let (segno, ceiling) = (requests(&report, "segno"), requests(&report, "ceiling"));
+    assert_eq!(segno.keys().collect::<Vec<_>>(), ceiling.keys().collect::<Vec<_>>());
+    assert!(segno.len() >= 26, "{segno:?}");
+    let differing =
+        segno.iter().filter_map(|(row, asked)| Some((row, difference(row, asked, &ceiling[row])?)));
+    differing.map(|(row, difference)| (row.clone(), difference)).collect()
+}
+
+/// The kernel reads ahead, and drops pages and inodes that it asks for again, as other work on the machine lets it. So each row has to be equal in
+/// one of some runs.
 #[test]
 fn the_ceiling_gets_the_requests_that_segno_gets() {
+    const RUNS: usize = 4;
     if let Some(why) = refusal() {
         return println!("NOT TESTED: {why}");
     }
     let programs = Programs::new();
     for transport in transports() {
-        let options = format!("transport={transport}");
-        // Medians of three: what the kernel reads ahead, or drops from its caches meanwhile, differs from one round to another.
-        let line = "bench peers --peers ceiling --quick --rounds 3 --files 500 --groups names,files,tree,data,databases --json";
-        let words: Vec<&str> = line.split(' ').chain(["--options", &options]).collect();
-        let report: Value = serde_json::from_str(&programs.run("segno-lab", &words)).unwrap();
-        let (segno, ceiling) = (requests(&report, "segno"), requests(&report, "ceiling"));
-        assert_eq!(segno.keys().collect::<Vec<_>>(), ceiling.keys().collect::<Vec<_>>());
-        assert!(segno.len() >= 26, "{segno:?}");
-        for (row, of_segno) in &segno {
-            let of_ceiling = &ceiling[row];
-            for op in of_segno.keys().chain(of_ceiling.keys()).filter(|op| !ONCE.contains(&op.as_str())) {
-                let number = |of: &Requests| of.get(op).copied().unwrap_or(0.0);
-                let (a, b) = (number(of_segno), number(of_ceiling));
-                let allowed =
-                    if LISTED_COLD.contains(&row.as_str()) && op == "lookup" { 0.06 } else { 0.005 };
-                assert!(
-                    (a - b).abs() <= allowed,
-                    "{transport}, {row}: {op} {a} and {b} a unit: {of_segno:?} and {of_ceiling:?}"
-                );
+        let mut differing = differences(&programs, transport);
+        for _ in 1..RUNS {
+            if differing.is_empty() {
+                break;
             }
+            println!("{transport}: {differing:?}");
+            let again = differences(&programs, transport);
+            differing.retain(|row, _| again.contains_key(row));
         }
+        assert!(differing.is_empty(), "{transport}, in each of {RUNS} runs: {differing:?}");
     }
 }
 
