@@ -14,7 +14,7 @@ use crate::storage_kind::{StorageKind, kind};
 use crate::zone::{self, Zone, ZoneLimits};
 use crate::{BlockDevice, DeviceError, OpenOptions, aligned, bounds, ioctl, start, unfinished_format, wait};
 use rustix::fs::{Advice, FallocateFlags, OFlags, SeekFrom};
-use rustix::fs::{fadvise, fallocate, fcntl_getfl, fcntl_setfl, seek};
+use rustix::fs::{fadvise, fallocate, fcntl_getfl, fcntl_setfl, fstatfs, seek};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
 use segno_format::{BLOCK_SIZE, Block};
 use std::fs::File;
@@ -44,6 +44,8 @@ pub struct FileDevice {
     start: u64,
     read_only: bool,
     direct: bool,
+    /// Whether the image file is in a file system without a device, which commits no allocations.
+    in_memory: bool,
     /// A second descriptor of the file, opened with `O_DIRECT`, for readahead and write-behind.
     past: Option<File>,
     reads: Arc<Pool>,
@@ -162,6 +164,7 @@ impl FileDevice {
         let aligned = start.is_multiple_of(BLOCK_SIZE as u64);
         let past = if direct || !aligned { None } else { past_cache(&file, read_only) };
         Self {
+            in_memory: is_in_memory(&file),
             file,
             _backing: None,
             probe,
@@ -244,10 +247,15 @@ impl FileDevice {
         Ok(())
     }
 
-    /// Whether part of a range of an image file is a hole.
-    fn has_hole(&self, offset: u64, len: u64) -> io::Result<bool> {
-        let hole = seek(&self.file, SeekFrom::Hole(offset))?;
-        Ok(hole < offset.saturating_add(len))
+    /// Whether the first or the last of these blocks of an image file is a hole. The next hole may be gigabytes away, and the search
+    /// for it visits every page up to there.
+    fn is_sparse(&self, addr: u64, count: u64) -> io::Result<bool> {
+        let is_hole = |addr| match seek(&self.file, SeekFrom::Data(self.at(addr))) {
+            Ok(data) => Ok(data != self.at(addr)),
+            Err(Errno::NXIO) => Ok(true),
+            Err(e) => Err(e),
+        };
+        Ok(is_hole(addr)? || is_hole(addr.saturating_add(count.saturating_sub(1)))?)
     }
 
     fn discard_bytes(&self, offset: u64, len: u64) -> io::Result<()> {
@@ -360,7 +368,7 @@ impl BlockDevice for FileDevice {
 
     fn prepare(&self, addr: u64, count: u64) -> io::Result<()> {
         self.check_write(addr, count)?;
-        if self.probe.kind != StorageKind::Regular || !self.has_hole(self.at(addr), bytes_of(count))? {
+        if self.probe.kind != StorageKind::Regular || self.in_memory || !self.is_sparse(addr, count)? {
             return Ok(());
         }
         let zeros = vec![&ZEROS; usize::try_from(count).unwrap_or(0)];
@@ -503,6 +511,13 @@ fn check_protection(path: &Path, file: &File, read_only: bool) -> Result<(), Dev
 /// Advises the page cache. A file system without one refuses; reads work as well without.
 fn hint(file: &File, offset: u64, len: Option<NonZeroU64>, advice: Advice) {
     let _no_page_cache = fadvise(file, offset, len, advice);
+}
+
+/// Whether the file is in tmpfs.
+fn is_in_memory(file: &File) -> bool {
+    /// `TMPFS_MAGIC` of statfs(2).
+    const TMPFS: u64 = 0x0102_1994;
+    fstatfs(file).is_ok_and(|s| u64::try_from(s.f_type) == Ok(TMPFS))
 }
 
 fn create_error(path: &Path, e: io::Error) -> DeviceError {

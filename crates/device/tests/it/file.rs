@@ -217,7 +217,7 @@ fn a_block_device_works_like_a_file_and_is_claimed() {
 
 #[test]
 fn prepared_blocks_have_storage_and_keep_their_neighbours() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = dir.path().join("image");
     let dev = FileDevice::create(&path, 1 << 20, false).unwrap();
     let mut block = Block::zeroed();
@@ -234,6 +234,15 @@ fn prepared_blocks_have_storage_and_keep_their_neighbours() {
     dev.read(9, &mut back).unwrap();
     assert_eq!(back[0].0, [7; 4096]);
     assert!(dev.prepare(255, 2).is_err(), "past the end");
+}
+
+#[test]
+fn blocks_in_memory_are_not_prepared() {
+    let Ok(dir) = tempfile::tempdir_in("/dev/shm") else { return };
+    let path = dir.path().join("image");
+    let dev = FileDevice::create(&path, 1 << 20, false).unwrap();
+    dev.prepare(10, 100).unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().blocks(), 0);
 }
 
 #[test]
