@@ -7,11 +7,11 @@ use crate::policy::Victim;
 
 /// Blocks moved at a time, so that writes stay large.
 const STEP: u64 = 64;
-/// Most moves that one block placed pays for.
+/// Maximum number of moves that one block placed pays for.
 const MOST_PER_BLOCK: u64 = 512;
 /// A batch shrinks at least by this part with each block placed, however little room is left.
 const LEAST_PART: u64 = 64;
-/// Even pace: moves per block placed, in multiples of what the batch needs on average, and at least.
+/// Even pace: moves per block placed, as a multiple of the average that the batch needs, and its minimum.
 const EVEN_FACTOR: u64 = 2;
 const EVEN_LEAST: u64 = 16;
 /// Part of a section that may be moved beyond the even pace.
@@ -49,7 +49,7 @@ pub trait Host {
     fn checkpoint(&mut self, goes_on: bool) -> Result<Committed, Self::Error>;
 }
 
-/// Progress of a batch as of the last look at the figures.
+/// Progress of a batch when the figures were last read.
 #[derive(Clone, Copy, Debug)]
 struct View {
     /// Blocks that can be placed until the batch must be finished.
@@ -62,12 +62,12 @@ struct View {
     placed: u64,
 }
 
-/// What [`Pacer::make_room`] reached.
+/// Result of [`Pacer::make_room`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
     /// Enough to go on: the request fits, and the next section can be emptied after it.
     Made,
-    /// The request fits. Cleaning gains nothing any more, which a guarded volume never meets for a quantum.
+    /// The request fits, but cleaning gains no more space. A guarded volume never reaches this for a quantum.
     Floor,
     /// Not even the request fits.
     Spent,
@@ -228,7 +228,7 @@ impl Pacer {
         Work { left: self.left(host), dirtied: host.nodes_listed(), sections: self.sections() }
     }
 
-    /// Chooses the victims of a batch by the policy, as far as the checkpoint behind them fits.
+    /// Chooses the victims of a batch by the policy, as long as the checkpoint after them fits.
     fn begin<H: Host>(&mut self, host: &mut H) -> Result<(), H::Error> {
         while (self.victims.len() as u64) < self.size.sections() {
             let Some(victim) = host.choose() else { break };
@@ -309,8 +309,8 @@ impl Pacer {
         Ok(moved)
     }
 
-    /// Leaves no more in the batch than takes the moves of a section, with those made ahead: the sections with the fewest
-    /// valid blocks, and at least one. The others are emptied later.
+    /// Reduces the batch to the moves of one section, including those made ahead: keeps the sections with the
+    /// fewest valid blocks, and at least one. The others are emptied later.
     fn shorten<H: Host>(&mut self, host: &mut H) -> Result<(), H::Error> {
         let most = host.figures().per_section.saturating_sub(self.ahead);
         if self.left(host) <= most {
@@ -331,7 +331,7 @@ impl Pacer {
     fn finish<H: Host>(&mut self, host: &mut H) -> Result<(), H::Error> {
         self.shorten(host)?;
         if !self.victims.is_empty() && !host.figures().fits(self.left(host), host.nodes_listed()) {
-            // Nodes that fsyncs logged meanwhile need no room behind a checkpoint.
+            // Nodes that fsyncs have logged since need no room after a checkpoint.
             self.commit(host, true)?;
             if !host.figures().fits(self.left(host), host.nodes_listed()) {
                 std::mem::take(&mut self.victims).into_iter().for_each(|v| host.release(v));
@@ -349,7 +349,7 @@ impl Pacer {
 
     fn commit<H: Host>(&mut self, host: &mut H, goes_on: bool) -> Result<(), H::Error> {
         (self.view, self.credit, self.node_sections) = (None, 0, 0);
-        // The checkpoint frees those that are empty already.
+        // The checkpoint frees sections that are already empty.
         self.victims.retain(|v| host.valid(v.sec) > 0);
         let written = host.checkpoint(goes_on)?;
         self.size.committed(std::mem::take(&mut self.moved), written, &host.figures());

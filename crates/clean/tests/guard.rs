@@ -68,7 +68,7 @@ proptest! {
         prop_assert!(!suffices(least - 1, s, b, n));
     }
 
-    /// The greatest number of nodes is guarded, and one more is not, unless so many do not fit.
+    /// The greatest number of nodes is guarded, and one more is not unless the volume cannot hold it.
     #[test]
     fn one_node_more_is_not_guarded(s in 1..5_000_u64, b in 512..4_000_u64, o in 0..400_u64, rest in 0..4_000_u64) {
         let volume = extent(s, b, o, rest);
@@ -81,7 +81,7 @@ proptest! {
         }
     }
 
-    /// More reserve never guards fewer nodes, and what is guarded is covered.
+    /// A larger reserve never guards fewer nodes, and `covers` has its limit at the guarded number.
     #[test]
     fn the_guard_grows_with_the_reserve(s in 1..5_000_u64, b in 512..4_000_u64, o in 0..400_u64) {
         let (less, more) = (extent(s, b, o, 0).guarded(), extent(s, b, o + 1, 0).guarded());

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 const THRESHOLD: u64 = 7 * 24 * 3600;
 /// Weight of the age in percent; the rest is that of the fill.
 const AGE_WEIGHT: u64 = 60;
-/// The oldest candidates considered: at least this many, and at least this percentage.
+/// Minimum number of oldest candidates to consider, and minimum percentage.
 const LOOK_AT: usize = 10;
 const LOOK_AT_PERCENT: usize = 20;
 

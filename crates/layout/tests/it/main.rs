@@ -26,7 +26,7 @@ use std::io::Read;
 use std::sync::Arc;
 use zerocopy::FromBytes;
 
-/// A volume of 64 MiB, or of so much that its bitmaps run on into the payload of the pack.
+/// A volume of 64 MiB; with `large_nat_bitmap` its bitmaps continue in the payload of the pack.
 fn volume(large_nat_bitmap: bool) -> (Arc<MemDevice>, Superblock) {
     let device = Arc::new(MemDevice::new(64 << 8));
     let options = MkfsOptions {
@@ -47,7 +47,7 @@ const LARGE_BLOCKS: [(&str, &[u8]); 2] = [
     ("16 KiB, packed", include_bytes!("../volumes/16k-packed.z")),
 ];
 
-/// The volumes with large blocks. Units behind the metadata are left out.
+/// The volumes with large blocks. Units after the metadata are omitted.
 fn large_blocks() -> [(&'static str, Blocks, Superblock); 2] {
     LARGE_BLOCKS.map(|(name, stored)| {
         let mut bytes = Vec::new();
@@ -82,7 +82,7 @@ fn geometries() -> Vec<(&'static str, Geometry)> {
     volumes().into_iter().map(|(name, _, sb)| (name, sb.geo)).collect()
 }
 
-/// Blocks by address; all others are left out.
+/// Blocks by address; all others are omitted.
 #[derive(Clone, Default)]
 struct Blocks(BTreeMap<u32, Block>);
 
