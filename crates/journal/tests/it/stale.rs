@@ -5,7 +5,7 @@ use segno_format::{Block, BlockAddr};
 use segno_journal::{Area, Checkpoint, CpIntent, Journal, Lost, Missing, Opened, Stale};
 use std::sync::Arc;
 
-/// What [`filled`] puts into a journal.
+/// The changes that [`filled`] puts into a journal.
 const THREE: Lost = Lost { records: 3, inodes: 1 };
 
 fn filled(dev: &Arc<MemDevice>) -> Journal {
@@ -260,7 +260,7 @@ fn data_that_did_not_arrive_ends_the_log() {
     journal.append(&mapping(3, 20, &content)).unwrap();
     let found = replay(Journal::open(Area::whole(dev.clone()), &checkpoint(1), &*data).unwrap());
     assert_eq!(epochs(&found), [1]);
-    // What goes on from there is never continued by what was cut off.
+    // Groups that were cut off never continue the log of a later mount.
     let journal = found.into_journal().unwrap();
     journal.append(&mapping(2, 20, &content)).unwrap();
     journal.flush().unwrap();
