@@ -3,9 +3,9 @@ use crate::need::Figures;
 
 /// Unused sections that are not spare: the open ones, and those that the need keeps free.
 const NOT_SPARE: u64 = 8;
-/// A batch takes up to one in this many of the spare sections.
+/// Maximum size of a batch, as a fraction (1/8) of the spare sections.
 const MOST_OF_SPARE: u64 = 8;
-/// Weight of the running means: each checkpoint contributes one part in `MEAN_PARTS`.
+/// Weight of a checkpoint in the running means: one part in `MEAN_PARTS`.
 const MEAN_PARTS: u64 = 8;
 
 /// The size of a batch. Twice as many sections save half of the checkpoints, but copies occupy free sections until then,

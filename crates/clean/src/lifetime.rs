@@ -150,8 +150,8 @@ fn tells([hot, warm, cold]: [u64; 3]) -> bool {
     cold > hot + warm
 }
 
-/// Overwrites of blocks in hot and warm sections, which were moved never or once, relative to their share of
-/// the valid blocks, in percent.
+/// Share of hot and warm sections in the overwritten blocks, relative to their share in the valid blocks, in
+/// percent. Their blocks were never moved, or only once.
 fn preference(overwritten: [u64; 3], valid: [u64; 3]) -> Option<u64> {
     let of = |[hot, warm, cold]: [u64; 3]| {
         let young = u128::from(hot) + u128::from(warm);

@@ -109,8 +109,8 @@ impl Figures {
         self.room_after(0, self.node_need(self.of_quantum()), 0)
     }
 
-    /// Data blocks that can still be placed, beyond one quantum, before the emptiest section, or the section
-    /// that is then the emptiest, can no longer be emptied. On volumes too small for that, this is the floor.
+    /// Data blocks that can still be placed, beyond one quantum, before the emptiest section or the one after
+    /// it can no longer be emptied. On volumes too small for that, this is the floor.
     #[must_use]
     pub fn goal(&self) -> i64 {
         if self.quantum() + self.batch(1) > self.unused {
@@ -200,8 +200,8 @@ impl Figures {
         self.room_after(copies, self.nodes_after(copies, dirtied), more) >= to_signed(more)
     }
 
-    /// The room at which a batch begins: a section for unforeseen needs, and another one on unguarded
-    /// volumes.
+    /// The room at which a batch begins: a section for unforeseen needs, and another one on volumes that are
+    /// too small to be guarded.
     #[must_use]
     pub fn begins_at(&self) -> i64 {
         to_signed(self.per_section * (1 + u64::from(self.is_too_small())))

@@ -77,9 +77,9 @@ pub enum Stale {
          records before it are whole"
     )]
     DamagedGroup {
-        /// Its number.
-        seq: u64,
         /// Its sequence number.
+        seq: u64,
+        /// Its first block, counted from the start of the journal.
         at: u64,
         /// Records before it that the volume lacks.
         kept: u64,

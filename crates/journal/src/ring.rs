@@ -11,7 +11,7 @@ pub(crate) const SUPERBLOCKS: u64 = 2;
 pub(crate) const MIN_RING: u64 = 8;
 /// Blocks of the largest journal that is made, 4 GiB. The space may be the rest of a sparse image, far larger than its host's.
 pub(crate) const MOST_BLOCKS: u64 = 1 << 20;
-/// Maximum payload of a group; a larger epoch becomes several groups.
+/// Payload at which a group is full; a larger epoch becomes several groups.
 pub(crate) const GROUP_PAYLOAD: usize = (4 << 20) - HEADER;
 /// Maximum length of a group: one record may exceed the limit above.
 pub(crate) const MAX_GROUP_BLOCKS: u64 = 1024 + 64;

@@ -48,15 +48,15 @@ impl Volume {
     }
 }
 
-/// Who holds an epoch.
+/// The holder of an epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Holder {
     pub session: [u8; 16],
     pub host: String,
-    /// Of the host's boot, and of the pid namespace in it.
+    /// Identity of the host's boot, and of the pid namespace in it.
     pub boot: String,
     pub pid: u32,
-    /// Where it acknowledges writes before they are in the store.
+    /// Cache in which it acknowledges writes before they are in the store.
     pub cache: Option<CacheOf>,
 }
 

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use zerocopy::IntoBytes;
 
-/// Output of dump.f2fs for both volumes: `nat NID INO ADDRESS`, `sit SEGMENT TYPE BLOCKS`, `ssa SEGMENT
-/// OFFSET KIND NID`.
+/// Output of dump.f2fs for both volumes: `nat NID INO ADDRESS`, `sit SEGMENT TYPE BLOCKS`,
+/// `ssa SEGMENT OFFSET KIND NID`.
 fn dumped(kind: &str) -> Vec<Vec<String>> {
     let mut text = String::new();
     ZlibDecoder::new(&include_bytes!("../volumes/16k.txt.z")[..]).read_to_string(&mut text).unwrap();

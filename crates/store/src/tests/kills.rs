@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 
-/// The largest room for what is not uploaded.
+/// Largest room for objects that are not uploaded.
 const LIMIT: u64 = 4 << 20;
 
 struct Run {
@@ -111,7 +111,8 @@ impl Run {
         }
     }
 
-    /// What a mount finds is a state since the last that is in the store, or since the last acknowledged one with its cache.
+    /// A mount must find a state since the last one in the store, or, with its cache, since the last
+    /// acknowledged one.
     fn judge(&mut self, device: &StoreDevice) -> Result<(), String> {
         let floor = if self.lost { 0 } else { self.acked };
         let at = (floor..self.states.len()).rev().find(|&at| self.states[at].seen(device));

@@ -11,10 +11,10 @@ use segno_testkit::Rng;
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 
-/// Blocks that each are written once; a writer continues behind those it finds.
+/// Blocks that are each written once; a writer continues after the ones that it finds.
 const PLACES: u64 = 60;
 
-/// What was acknowledged: place and value.
+/// Acknowledged writes: place and value.
 type Ledger = Arc<Mutex<Vec<(u64, u8)>>>;
 
 async fn mount(store: &FaultStore, grace: Duration) -> Result<Parts> {
