@@ -8,8 +8,8 @@ const MOST_OF_SPARE: u64 = 8;
 /// Weight of a checkpoint in the running means: one part in `MEAN_PARTS`.
 const MEAN_PARTS: u64 = 8;
 
-/// The size of a batch. Twice as many sections save half of the checkpoints, but copies occupy free sections until then,
-/// which are missing as spare space.
+/// The size of a batch. Twice as many sections save half of the checkpoints, but copies occupy free sections
+/// until then, which are missing as spare space.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchSize {
     sections: u64,

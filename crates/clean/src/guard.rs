@@ -1,9 +1,10 @@
-//! The reserve that guarantees cleaning: with enough sections kept from users, overwrites never run out of space.
+//! The reserve that guarantees cleaning: with enough sections kept from users, overwrites never run out of
+//! space.
 //!
 //! A cleaning batch in which each section gains a share `g` takes up to `2 + 1/g` sections. A gain of `g`
 //! exists as long as holes make up `g * S` of all `S` sections. With six logs and three sections for
-//! rounding, a reserve of `11 + 2 * sqrt(S)` suffices for any number of nodes. That is the minimum over `g`, at
-//! `g = 1 / sqrt(S)`. With few nodes the checkpoint after a batch is small, and
+//! rounding, a reserve of `11 + 2 * sqrt(S)` suffices for any number of nodes. That is the minimum over `g`,
+//! at `g = 1 / sqrt(S)`. With few nodes the checkpoint after a batch is small, and
 //! `10 + ceil(S / B) + ceil(N / B)` sections of `B` blocks suffice for `N` nodes.
 
 /// User blocks for each node if all files have 16 KiB: four of data, and the inode.
@@ -74,7 +75,8 @@ impl Extent {
         }
     }
 
-    /// Whether the reserve guards as many nodes as a volume full of small files has. Ordinary volumes have fewer.
+    /// Whether the reserve guards as many nodes as a volume full of small files has. Ordinary volumes have
+    /// fewer.
     #[must_use]
     pub fn guards_small_files(&self) -> bool {
         self.guarded().covers(self.user_blocks / BLOCKS_OF_SMALL_FILE)

@@ -1,5 +1,5 @@
-//! Candidates by class and valid blocks: a list of sections for each number of valid blocks, and a bitmap of the non-empty
-//! lists. Updates and finding the emptiest section take constant time.
+//! Candidates by class and valid blocks: a list of sections for each number of valid blocks, and a bitmap of
+//! the non-empty lists. Updates and finding the emptiest section take constant time.
 use crate::ages::Ages;
 use crate::firsts::Firsts;
 use crate::paged::Paged;
@@ -70,7 +70,8 @@ impl Index {
         }
     }
 
-    /// Also orders candidates by age from now on, at a higher cost for updates. The caller must put every candidate again.
+    /// Also orders candidates by age from now on, at a higher cost for updates. The caller must put every
+    /// candidate again.
     pub fn keep_ages(&mut self, segs_per_sec: u32) {
         self.ages = Some(Ages::new(self.links.len(), self.per_sec, segs_per_sec));
     }

@@ -83,8 +83,8 @@ impl Lifetimes {
         Self { period, suspended: true, ..Self::default() }
     }
 
-    /// The log for a block that is written; `now` is the clock of opening stamps. `valid` counts the valid blocks of hot, warm and
-    /// cold sections.
+    /// The log for a block that is written; `now` is the clock of opening stamps. `valid` counts the valid
+    /// blocks of hot, warm and cold sections.
     pub fn written(&mut self, old: Option<OldCopy>, now: u64, valid: [u64; 3]) -> DataLog {
         let young = |opened: u64| self.limit().is_none_or(|limit| now.saturating_sub(opened) < limit);
         // A copy in a cold section has survived cleaning.

@@ -140,8 +140,9 @@ impl Figures {
         self.floor_after(batch.left, batch.dirtied) - to_signed(self.batch(next).saturating_sub(freed))
     }
 
-    /// Blocks by which the room for the next batch may be missing while one is under way, so that the emptiest section still fits:
-    /// copies of fewer blocks than a section make fewer nodes dirty than the goal counts.
+    /// Blocks by which the room for the next batch may be missing while one is under way, so that the
+    /// emptiest section still fits: copies of fewer blocks than a section make fewer nodes dirty than the
+    /// goal counts.
     #[must_use]
     pub fn slack(&self) -> u64 {
         let dirtied = self.nodes.min(self.victim.unwrap_or(0));
@@ -272,8 +273,8 @@ pub(crate) fn to_signed(blocks: u64) -> i64 {
     i64::try_from(blocks).unwrap_or(i64::MAX)
 }
 
-/// Upper limit of the sections that `blocks` may open, for any distribution over logs with `left` blocks in their
-/// sections. A log that fills its section opens the next one at once.
+/// Upper limit of the sections that `blocks` may open, for any distribution over logs with `left` blocks in
+/// their sections. A log that fills its section opens the next one at once.
 #[must_use]
 pub fn sections(blocks: u64, mut left: [u64; 3], per_section: u64) -> u64 {
     left.sort_unstable();
@@ -390,8 +391,8 @@ mod tests {
             }
         }
 
-        /// The argument of docs/design/cleaning.md: with the goal, a quantum and the emptiest section fit, and then a section of
-        /// nodes, or the next section if the first was empty already.
+        /// The argument of docs/design/cleaning.md: with the goal, a quantum and the emptiest section fit,
+        /// and then a section of nodes, or the next section if the first was empty already.
         #[test]
         fn the_goal_is_room_for_the_section_to_be_emptied_and_the_next(f in figures(), logged in 0u64..10) {
             let f = Figures { logged, ..f };

@@ -1,5 +1,6 @@
-//! Cleaning in proportion to writes: while room shrinks, each block that writeback places pays for some moves, so that a batch of
-//! victims is empty when the room would be used up. No write waits for a whole section.
+//! Cleaning in proportion to writes: while room shrinks, each block that writeback places pays for some
+//! moves, so that a batch of victims is empty when the room would be used up. No write waits for a whole
+//! section.
 use crate::Class;
 use crate::batch::{BatchSize, Committed};
 use crate::need::{Figures, Request, Work, to_signed};
@@ -21,8 +22,8 @@ const REFRESH: u64 = 32;
 /// Batches without gain after which space counts as exhausted.
 const FRUITLESS: u32 = 16;
 
-/// A volume to be cleaned. Victims are kept out of logs and later choices until [`Host::checkpoint`] ends the batch, or
-/// [`Host::release`].
+/// A volume to be cleaned. Victims are kept out of logs and later choices until [`Host::checkpoint`] ends the
+/// batch, or [`Host::release`].
 pub trait Host {
     /// Why a step failed.
     type Error;
@@ -40,10 +41,11 @@ pub trait Host {
     fn list(&mut self, victims: &[Victim]) -> Result<(), Self::Error>;
     /// Nodes that name the listed blocks not yet copied: the most that their copies make dirty.
     fn nodes_listed(&self) -> u64;
-    /// Moves up to `most` of the listed blocks that are still valid. Returns how many; 0 at the end of the list.
+    /// Moves up to `most` of the listed blocks that are still valid. Returns how many; 0 at the end of the
+    /// list.
     fn copy(&mut self, most: u64) -> Result<u64, Self::Error>;
-    /// Makes the valid nodes of a section dirty, so that the next checkpoint writes them elsewhere. Returns false if they do not
-    /// fit any more.
+    /// Makes the valid nodes of a section dirty, so that the next checkpoint writes them elsewhere. Returns
+    /// false if they do not fit any more.
     fn dirty_nodes(&mut self, section: u32) -> Result<bool, Self::Error>;
     /// Writes a checkpoint, which frees emptied sections. If the batch goes on, its other victims stay out.
     fn checkpoint(&mut self, goes_on: bool) -> Result<Committed, Self::Error>;
@@ -142,8 +144,8 @@ impl Pacer {
         })
     }
 
-    /// Cleans batches that gain in any case, at once, until the request fits and a section can be emptied after it. Returns false if
-    /// nothing is gained.
+    /// Cleans batches that gain in any case, at once, until the request fits and a section can be emptied
+    /// after it. Returns false if nothing is gained.
     fn restore<H: Host>(&mut self, host: &mut H, request: Request) -> Result<bool, H::Error> {
         if host.figures().logged > 0 {
             self.commit(host, false)?;
@@ -169,8 +171,8 @@ impl Pacer {
         Ok(true)
     }
 
-    /// Reads the figures; begins a batch if it is time for one. `None` if nothing is to be moved. Blocks not yet paid for
-    /// are placed already, so they count as room.
+    /// Reads the figures; begins a batch if it is time for one. `None` if nothing is to be moved. Blocks not
+    /// yet paid for are placed already, so they count as room.
     fn look<H: Host>(&mut self, host: &mut H, unpaid: u64) -> Result<Option<View>, H::Error> {
         self.view = None;
         let mut figures = host.figures();
@@ -270,8 +272,9 @@ impl Pacer {
         Ok(fits)
     }
 
-    /// Begins a batch that gains in any case: the emptiest data section, and node sections whose holes cover the nodes
-    /// that its copies make dirty. Where the former does not fit, it gains from a node section alone.
+    /// Begins a batch that gains in any case: the emptiest data section, and node sections whose holes cover
+    /// the nodes that its copies make dirty. Where the former does not fit, it gains from a node section
+    /// alone.
     fn begin_productive<H: Host>(&mut self, host: &mut H) -> Result<(), H::Error> {
         let mut uncovered = 0;
         if let Some(victim) = host.choose_emptiest(Class::Data) {

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use segno_clean::guard::{Extent, Guarded, least_reserve};
 
-/// The two bounds as they are documented, over rationals: `o >= 11 + 2 * sqrt(s)`, or `o >= 10 + ceil(s/b) + ceil(n/b)`.
+/// The two bounds as they are documented, over rationals: `o >= 11 + 2 * sqrt(s)`, or
+/// `o >= 10 + ceil(s/b) + ceil(n/b)`.
 fn suffices(o: u64, s: u64, b: u64, n: u64) -> bool {
     any(o, s) || few(o, s, b, n)
 }

@@ -115,7 +115,8 @@ proptest! {
         }
     }
 
-    /// The openings of the sections are 100 times the given numbers; few distinct ones, so that there are ties.
+    /// The openings of the sections are 100 times the given numbers; few distinct ones, so that there are
+    /// ties.
     #[test]
     fn benefit_finds_what_a_scan_finds(
         steps in prop::collection::vec(step(), 1..400),

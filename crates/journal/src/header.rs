@@ -1,4 +1,5 @@
-//! The header of a group: 64 bytes at the start of its first block, checked by the group's and the header's checksum.
+//! The header of a group: 64 bytes at the start of its first block, checked by the group's and the header's
+//! checksum.
 use crate::bytes::Bytes;
 use crate::group::Kind;
 use segno_format::{Block, crc};

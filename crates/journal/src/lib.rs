@@ -1,8 +1,10 @@
 //! The metadata journal: changes since the last checkpoint, in a ring outside the F2FS volume.
 //!
-//! The volume itself stays a plain F2FS volume, whose last checkpoint the journal never touches. After a crash
+//! The volume itself stays a plain F2FS volume, whose last checkpoint the journal never touches. After a
+//! crash
 //!
-//! > state = last checkpoint + replay of the accepted groups, in log order, without sections of epochs up to its boundary.
+//! > state = last checkpoint + replay of the accepted groups, in log order, without sections of epochs up to
+//! > its boundary.
 //!
 //! # Duties of the caller
 //!

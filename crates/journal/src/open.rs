@@ -182,8 +182,8 @@ struct Scan {
 }
 
 impl Journal {
-    /// Reads the journal in `area` for the volume whose checkpoint in force is `cp` and whose blocks are `data`.
-    /// Nothing is written.
+    /// Reads the journal in `area` for the volume whose checkpoint in force is `cp` and whose blocks are
+    /// `data`. Nothing is written.
     pub fn open(area: Area, cp: &Checkpoint, data: &dyn BlockDevice) -> Result<Opened> {
         Self::open_up_to(End::Sound, area, cp, data)
     }

@@ -9,7 +9,8 @@ use zerocopy::IntoBytes;
 pub(crate) const SUPERBLOCKS: u64 = 2;
 /// Smallest usable ring.
 pub(crate) const MIN_RING: u64 = 8;
-/// Blocks of the largest journal that is made, 4 GiB. The space may be the rest of a sparse image, far larger than its host's.
+/// Blocks of the largest journal that is made, 4 GiB. The space may be the rest of a sparse image, far larger
+/// than its host's.
 pub(crate) const MOST_BLOCKS: u64 = 1 << 20;
 /// Payload at which a group is full; a larger epoch becomes several groups.
 pub(crate) const GROUP_PAYLOAD: usize = (4 << 20) - HEADER;

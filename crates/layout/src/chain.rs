@@ -1,4 +1,5 @@
-//! The roll-forward chain: the nodes that fsync wrote after a checkpoint, each naming the address of the next one.
+//! The roll-forward chain: the nodes that fsync wrote after a checkpoint, each naming the address of the next
+//! one.
 use crate::reader::read_volume_block;
 use crate::{Pack, Reader, Stamp};
 use alloc::collections::BTreeSet;

@@ -1,4 +1,5 @@
-//! The journals of the summaries: entries that are newer than the blocks of NAT and SIT, and which changes become such entries.
+//! The journals of the summaries: entries that are newer than the blocks of NAT and SIT, and which changes
+//! become such entries.
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use segno_format::nat::{RawNatEntry, RawNatJournalEntry};

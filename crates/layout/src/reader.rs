@@ -1,4 +1,5 @@
-//! Where blocks come from. A source is read in units of 4096 bytes; a block of the volume is one or several of them.
+//! Where blocks come from. A source is read in units of 4096 bytes; a block of the volume is one or several
+//! of them.
 use alloc::vec::Vec;
 use core::convert::Infallible;
 use segno_format::{Block, BlockAddr, Corrupt, Geometry, Structure};

@@ -32,8 +32,8 @@ const WRITES: usize = 512;
 
 type Key = (ObjectId, u32);
 
-/// A state of the volume that a mount with this cache has seen in the store. Names of objects are used again when the store is
-/// set back to an earlier state, so pieces are used only if the store still has that state.
+/// A state of the volume that a mount with this cache has seen in the store. Names of objects are used again
+/// when the store is set back to an earlier state, so pieces are used only if the store still has that state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub epoch: u32,

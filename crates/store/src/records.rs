@@ -209,7 +209,8 @@ mod tests {
         }
     }
 
-    /// Sizes that a volume cannot have, and counts without the records that they announce: each with a right checksum.
+    /// Sizes that a volume cannot have, and counts without the records that they announce: each with a right
+    /// checksum.
     #[test]
     fn sizes_and_counts_are_checked_before_they_take_memory() {
         let sound = Geometry { zone_blocks: 64, zones: 5, conventional: 1 };

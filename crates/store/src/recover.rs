@@ -176,7 +176,8 @@ pub(crate) async fn writable(remote: &Remote, takeover: bool, local: Option<&Loc
     Err(StoreError::Unsettled(ATTEMPTS))
 }
 
-/// Reads the newest map and lists what follows; also returns the last epoch. `None` if the map was deleted meanwhile.
+/// Reads the newest map and lists what follows; also returns the last epoch. `None` if the map was deleted
+/// meanwhile.
 async fn begin(remote: &Remote) -> Result<Option<(Walk<'_>, u32)>> {
     let (volume, maps) = try_join!(volume(remote), remote.list("map", None, Cause::Open))?;
     let mut damage = StoreError::Missing { object: "map".into() };

@@ -124,8 +124,8 @@ impl Remote {
         self.patience.store(patience.as_millis() as u64, Ordering::Relaxed);
     }
 
-    /// From now on `patience` includes the time for which a request waits for its answer. While a volume is opened, slow answers
-    /// are awaited.
+    /// From now on `patience` includes the time for which a request waits for its answer. While a volume is
+    /// opened, slow answers are awaited.
     pub(crate) fn bound_requests(&self, patience: Duration) {
         self.set_patience(patience);
         self.bounded.store(true, Ordering::Relaxed);
@@ -263,7 +263,8 @@ impl Remote {
         }
     }
 
-    /// Stores an object of the volume: data as often as needed, a commit or a seal only in a free place of the log.
+    /// Stores an object of the volume: data as often as needed, a commit or a seal only in a free place of
+    /// the log.
     pub(crate) async fn put_object(&self, id: ObjectId, bytes: Bytes, cause: Cause) -> Result<()> {
         let name = Name::Object(id);
         match id {
@@ -275,8 +276,8 @@ impl Remote {
         }
     }
 
-    /// Creates an object unless it exists. An answer that it exists may be about an earlier attempt of our own, so then the
-    /// content decides.
+    /// Creates an object unless it exists. An answer that it exists may be about an earlier attempt of our
+    /// own, so then the content decides.
     pub(crate) async fn create(&self, name: Name, bytes: Bytes, cause: Cause) -> Result<Created> {
         self.create_or_read(&name.to_string(), name.bytes_max(), bytes, cause).await
     }

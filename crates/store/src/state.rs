@@ -20,7 +20,8 @@ const CHANGES_MAX: usize = 1 << 20;
 /// Key of the buffer for conventional zones; others have the number of their zone.
 const CONVENTIONAL: u32 = u32::MAX;
 
-/// A change of the open group. Objects are named by index, as their identity is only known when the group is closed.
+/// A change of the open group. Objects are named by index, as their identity is only known when the group is
+/// closed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Change {
     Run { zone: u32, extent: Extent },

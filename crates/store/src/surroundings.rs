@@ -3,7 +3,8 @@ use crate::profile::Profile;
 use crate::url::Url;
 use std::path::PathBuf;
 
-/// Names of hosts, certificates, and the libraries that a C library loads to find hosts. Many systems have links to the latter places.
+/// Names of hosts, certificates, and the libraries that a C library loads to find hosts. Many systems have
+/// links to the latter places.
 const SYSTEM: [&str; 11] = [
     "/etc",
     "/usr",

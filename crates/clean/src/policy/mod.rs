@@ -1,5 +1,5 @@
-//! Victim policies. Each is one file here and one row of [`POLICIES`]; names, help texts, messages, documentation and the
-//! tests and experiments that try every policy come from the rows.
+//! Victim policies. Each is one file here and one row of [`POLICIES`]; names, help texts, messages,
+//! documentation and the tests and experiments that try every policy come from the rows.
 mod atgc;
 mod benefit;
 pub mod cost_benefit;

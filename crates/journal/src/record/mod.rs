@@ -1,9 +1,9 @@
 //! Changes of an operation as names, links, maps and attributes, never as blocks of the tables, which replay
 //! derives.
 //!
-//! A record belongs to the inode of its [`Section`](crate::Section). An operation on several inodes puts a record into
-//! the section of each, all of one epoch; a group is accepted whole or not at all, and that makes the operation atomic.
-//! Records of one section are replayed in order.
+//! A record belongs to the inode of its [`Section`](crate::Section). An operation on several inodes puts a
+//! record into the section of each, all of one epoch; a group is accepted whole or not at all, and that makes
+//! the operation atomic. Records of one section are replayed in order.
 mod decode;
 mod encode;
 mod merge;

@@ -154,7 +154,8 @@ fn a_volume_that_was_formatted_again_is_no_evidence_of_damage() {
     }
 }
 
-/// A volume whose first mount was cut off: its second checkpoint cannot be read, and that of the format is in force.
+/// A volume whose first mount was cut off: its second checkpoint cannot be read, and that of the format is in
+/// force.
 #[test]
 fn the_lost_checkpoint_after_the_first_is_damage() {
     let dev = device(64);

@@ -16,7 +16,8 @@ const SHAPE: ZoneShape = ZoneShape {
 };
 const CONTENT: Block = Block([3; 4096]);
 
-/// A volume whose log is in the zone after the conventional one, at a position, with a journal that has a group after the checkpoint.
+/// A volume whose log is in the zone after the conventional one, at a position, with a journal that has a
+/// group after the checkpoint.
 struct Volume {
     data: ZonedDevice,
     journal: Arc<MemDevice>,

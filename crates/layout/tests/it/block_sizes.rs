@@ -27,7 +27,8 @@ fn number(text: &str) -> u32 {
 
 #[test]
 fn structures_have_their_places_at_each_size_of_a_block() {
-    // Block, summary; journal at, its bytes, type at; entries of the compacted form in its first and in each other block.
+    // Block, summary; journal at, its bytes, type at; entries of the compacted form in its first and in each
+    // other block.
     let facts = [
         (4096, 4096, 3584, 507, 4091, (439, 584)),
         (8192, 8192, 7168, 1019, 8187, (878, 1169)),

@@ -40,8 +40,9 @@ fn volume(large_nat_bitmap: bool) -> (Arc<MemDevice>, Superblock) {
     (device, sb)
 }
 
-/// The metadata of a volume that mkfs.f2fs and sload.f2fs made: 3 GiB in blocks of 16 KiB, with 2,530 files in three directories.
-/// f2fs-tools of April 2026 (8b0c58b): `mkfs.f2fs -b 16384`, and the same with `-O packed_ssa`. Each unit that is not zero follows its number.
+/// The metadata of a volume that mkfs.f2fs and sload.f2fs made: 3 GiB in blocks of 16 KiB, with 2,530 files
+/// in three directories. f2fs-tools of April 2026 (8b0c58b): `mkfs.f2fs -b 16384`, and the same with
+/// `-O packed_ssa`. Each unit that is not zero follows its number.
 const LARGE_BLOCKS: [(&str, &[u8]); 2] = [
     ("16 KiB", include_bytes!("../volumes/16k-plain.z")),
     ("16 KiB, packed", include_bytes!("../volumes/16k-packed.z")),

@@ -115,7 +115,8 @@ fn assert_reads_as_encoded(name: &str, mut volume: Blocks, geo: &Geometry, says:
     assert_eq!(summaries.of(LogType::HotNode).is_some(), says.nodes, "{name}");
 }
 
-/// Orphans, blocks used in the segments of the data logs, whether node summaries are stored, and the blocks of the pack without payload.
+/// Orphans, blocks used in the segments of the data logs, whether node summaries are stored, and the blocks
+/// of the pack without payload.
 type Case = (u32, [u16; 3], bool, usize);
 
 #[test]

@@ -96,7 +96,8 @@ fn an_fsync_of_the_volume_is_one_put_and_a_checkpoint_one() {
     assert_eq!(store.requests(), requests, "nothing to do");
 }
 
-/// A thread of the server may refer to the device for longer than the mount lasts, so closing is not left to the last of them.
+/// A thread of the server may refer to the device for longer than the mount lasts, so closing is not left to
+/// the last of them.
 #[test]
 fn a_volume_reports_the_requests_of_its_store_by_cause() {
     let store = store(13, Faults::default());
@@ -130,7 +131,8 @@ fn a_device_that_others_refer_to_is_closed() {
     drop(other);
 }
 
-/// Random overwrites with fsyncs, until the sections were cleaned several times; maps and compaction come in between.
+/// Random overwrites with fsyncs, until the sections were cleaned several times; maps and compaction come in
+/// between.
 #[test]
 fn a_worn_volume_stays_clean_and_its_store_bounded() {
     let store = store(12, Faults::default());
@@ -181,8 +183,8 @@ fn a_worn_volume_stays_clean_and_its_store_bounded() {
     assert!(there < about.objects + 200, "{there} objects, {} in use", about.objects);
 }
 
-/// Kills at random moments of staging and upload: with the cache every fsynced file is there, without it a clean volume with
-/// the files of a prefix.
+/// Kills at random moments of staging and upload: with the cache every fsynced file is there, without it a
+/// clean volume with the files of a prefix.
 #[test]
 fn a_volume_with_write_back_survives_kills_with_its_cache_and_is_clean_without() {
     for seed in 20..26 {

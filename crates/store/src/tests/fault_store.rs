@@ -1,4 +1,5 @@
-//! A store in memory whose faults and delays follow from a seed. Under a paused clock a run is a function of the seed.
+//! A store in memory whose faults and delays follow from a seed. Under a paused clock a run is a function of
+//! the seed.
 use async_trait::async_trait;
 use bytes::Bytes;
 use chrono::{DateTime, Utc};

@@ -1,5 +1,5 @@
-//! Mounts with write-back that are cut at any step of staging or upload, and mounted again with their cache, with another one, or
-//! with that of an earlier writer. Runs are functions of their seeds.
+//! Mounts with write-back that are cut at any step of staging or upload, and mounted again with their cache,
+//! with another one, or with that of an earlier writer. Runs are functions of their seeds.
 use super::cuts::{Model, change, faults, share};
 use super::mem_shelf::MemShelf;
 use super::*;

@@ -1,5 +1,5 @@
-//! Writers that take the volume from each other, with the deleter of each, under pauses of any length: an acknowledged
-//! commit is in every later state.
+//! Writers that take the volume from each other, with the deleter of each, under pauses of any length: an
+//! acknowledged commit is in every later state.
 use super::cuts::share;
 use super::*;
 use crate::core::Core;

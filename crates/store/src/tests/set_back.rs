@@ -1,4 +1,5 @@
-//! A bucket that was set back to an earlier state, as from a backup or a replica that lags, is mounted with a cache of the later one.
+//! A bucket that was set back to an earlier state, as from a backup or a replica that lags, is mounted with a
+//! cache of the later one.
 use super::mem_shelf::MemShelf;
 use super::*;
 use crate::{CacheOptions, StoreError};
