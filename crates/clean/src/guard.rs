@@ -26,11 +26,11 @@ pub struct Extent {
 /// How many nodes a volume may hold for cleaning to be guaranteed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guarded {
-    /// As many as fit.
+    /// Any number that fits.
     All,
-    /// At most this number.
+    /// Up to this number.
     UpTo(u64),
-    /// Not even one.
+    /// No node at all.
     Never,
 }
 

@@ -193,7 +193,7 @@ mod tests {
         user == DataLog::Hot
     }
 
-    /// At work, with a limit of 100.
+    /// Active, with a limit of 100.
     fn with_limit() -> Lifetimes {
         let mut l = Lifetimes::new(4);
         (0..LAST as u64).for_each(|i| l.hot_ended(i, i + 100));

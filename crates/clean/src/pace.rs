@@ -47,7 +47,7 @@ pub trait Host {
     /// Makes the valid nodes of a section dirty, so that the next checkpoint writes them elsewhere. Returns
     /// false if they do not fit any more.
     fn dirty_nodes(&mut self, section: u32) -> Result<bool, Self::Error>;
-    /// Writes a checkpoint, which frees emptied sections. If the batch goes on, its other victims stay out.
+    /// Writes a checkpoint, which frees emptied sections. If the batch continues, its other victims stay out.
     fn checkpoint(&mut self, goes_on: bool) -> Result<Committed, Self::Error>;
 }
 
@@ -67,11 +67,11 @@ struct View {
 /// Result of [`Pacer::make_room`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// Enough to go on: the request fits, and the next section can be emptied after it.
+    /// Enough to continue: the request fits, and the next section can be emptied after it.
     Made,
     /// The request fits, but cleaning gains no more space. A guarded volume never reaches this for a quantum.
     Floor,
-    /// Not even the request fits.
+    /// The request does not fit.
     Spent,
 }
 
@@ -89,7 +89,7 @@ pub struct Pacer {
     credit: u64,
     /// Moves per block placed at the even pace.
     even: u64,
-    /// Moves made beyond the even pace of late. They are limited, as one write may place many blocks.
+    /// Recent moves beyond the even pace. They are limited, as one write may place many blocks.
     ahead: u64,
     view: Option<View>,
 }
@@ -182,7 +182,7 @@ impl Pacer {
                 return Ok(None);
             }
             if figures.pending_sections > 0 {
-                // They are as good as free, and come without a move.
+                // They are as good as free, and need no move.
                 if figures.goal() <= to_signed(figures.per_section / 2) {
                     self.commit(host, false)?;
                 }

@@ -1,4 +1,4 @@
-//! A table by number whose empty parts take no memory.
+//! A table by number. Parts that are empty take no memory.
 
 /// Entries of a page.
 const PAGE: usize = 256;

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     impl Header {
-        /// Of the first group, of one epoch, without payload.
+        /// Header of the first group, of one epoch, without payload.
         pub(crate) fn sound() -> Self {
             Self {
                 kind: PayloadKind::Group(Kind::Epoch),

@@ -89,7 +89,7 @@ impl Anchor {
 }
 
 impl Canary {
-    /// The block as it is now.
+    /// Reads the current content of a block.
     pub fn of(data: &dyn BlockDevice, addr: BlockAddr) -> std::io::Result<Self> {
         let mut one = [Block::zeroed()];
         data.read(addr.0.into(), &mut one)?;

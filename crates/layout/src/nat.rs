@@ -39,7 +39,7 @@ impl Nat {
         pack: &Pack,
         summaries: &Summaries,
     ) -> Result<Self, R::Error> {
-        // Of two entries for a nid Linux takes the first.
+        // If a nid has two entries, the first counts, as in Linux.
         let journal = summaries.nat_journal().iter().rev().map(|e| (e.nid.get(), e.entry)).collect();
         let mut blocks = Vec::new();
         for b in 0..geo.nat_blocks().min(reader.end()) {

@@ -100,7 +100,7 @@ impl Pack {
         Self::of_head(reader, geo, index, head)
     }
 
-    /// Both ends.
+    /// Reads both ends.
     fn head<R: Reader + ?Sized>(
         reader: &R,
         geo: &Geometry,

@@ -10,9 +10,9 @@ use segno_format::{Block, BlockAddr, Corrupt, Structure, Unsupported};
 /// Units at which the second block of a volume can be.
 const SECOND_UNITS: [u32; 5] = [1, 2, 4, 8, 16];
 
-/// Both copies of the superblock, each with its verdict.
+/// Both copies of the superblock; an invalid one with its damage.
 pub struct Superblocks {
-    /// Their blocks; `None` where the source leaves one out.
+    /// Their blocks; `None` if the source omits one.
     pub blocks: [Option<Block>; 2],
     /// As parsed.
     pub parsed: [Result<Superblock, Corrupt>; 2],
@@ -62,7 +62,7 @@ impl Superblocks {
         Ok(Self { blocks: [block0, block1], parsed: [first, second] })
     }
 
-    /// As stored; `None` where the source leaves the block out.
+    /// The stored copies; `None` if the source omits the block.
     #[must_use]
     pub fn raw(&self) -> [Option<RawSuperblock>; 2] {
         self.blocks.each_ref().map(|block| block.as_ref().map(raw))

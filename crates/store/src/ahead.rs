@@ -235,7 +235,7 @@ mod tests {
         assert_eq!((all[11], all[13]), (Some((66, 60)), Some((16, 32))), "more ahead, and again");
     }
 
-    /// As the threads of a server send them.
+    /// The threads of a server send reads in this way.
     #[test]
     fn reads_of_a_stream_may_overtake_each_other() {
         let mut streams = streams();
@@ -258,7 +258,7 @@ mod tests {
         let (from, to) = note(&mut streams, 5 * ZONE, 256).unwrap();
         assert_eq!((from, to), (5 * ZONE + 256, 6 * ZONE), "not behind its end");
         assert_eq!(read_on(&mut streams, 5 * ZONE + 256, 256, 31), None);
-        // It went on in the next zone.
+        // It continued in the next zone.
         let (from, to) = note(&mut streams, 6 * ZONE, 256).unwrap();
         assert!(from == 6 * ZONE + 256 && to > 7 * ZONE);
     }

@@ -56,7 +56,7 @@ pub(crate) enum Answer {
     Denied(String),
     /// A setting of this host does not fit the store; the text names it.
     Setup(String),
-    /// The store refuses the request as it is.
+    /// The store rejects the request in its present form.
     Rejected(String),
     /// The store cannot do that, ever.
     Unsupported(String),
@@ -193,7 +193,7 @@ mod tests {
     use std::net::TcpListener;
     use std::thread;
 
-    /// The error of a client whose only request a server answers so.
+    /// The error of a client that gets this answer to its only request.
     fn answered(status: &str, body: &str) -> Error {
         let _already = rustls::crypto::ring::default_provider().install_default();
         let server = TcpListener::bind("127.0.0.1:0").unwrap();

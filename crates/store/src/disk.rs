@@ -174,7 +174,7 @@ impl Disk {
         self.slots.lock().places.contains_key(&(id, piece))
     }
 
-    /// Reads pieces; `None` if one is not there.
+    /// Reads pieces; `None` if one is missing.
     pub(crate) async fn read(self: &Arc<Self>, id: ObjectId, range: Range<u32>) -> Option<Vec<Bytes>> {
         let disk = self.clone();
         let read = spawn_blocking(move || range.map(|piece| disk.read_piece((id, piece))).collect());

@@ -54,7 +54,7 @@ impl Endpoint {
         Ok(Self(url))
     }
 
-    /// As the client takes it.
+    /// The text that the client gets.
     pub(crate) fn text(&self) -> &str {
         self.0.as_str().trim_end_matches('/')
     }

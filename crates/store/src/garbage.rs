@@ -9,7 +9,7 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub(crate) struct Garbage {
     grace: Duration,
-    /// Not named by the newest map.
+    /// Objects that the newest map does not name.
     newest: Vec<ObjectId>,
     due: VecDeque<(Instant, Vec<ObjectId>)>,
 }

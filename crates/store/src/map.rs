@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, HashMap};
 
 /// F2FS addresses 16 TiB, in zones of 16 MiB.
 const ZONES_MAX: u32 = 1 << 20;
-/// Of a map: the header, and a seal for each of a million epochs.
+/// Bytes of a map for the header, and for a seal of each of a million epochs.
 const MAP_ROOM: u64 = 16 << 20;
-/// Of a map: an entry of each table.
+/// Bytes of an entry in each table of a map.
 pub(crate) const ZONE_BYTES: u64 = 5;
 pub(crate) const EXTENT_BYTES: u64 = 10;
 pub(crate) const OBJECT_BYTES: u64 = 15;
@@ -132,7 +132,7 @@ impl Map {
         self.objects.get(index as usize)?.as_ref()
     }
 
-    /// All objects that are referred to.
+    /// All objects that a zone refers to.
     pub(crate) fn named(&self) -> impl Iterator<Item = (u32, &Object)> {
         (0..).zip(&self.objects).filter_map(|(i, o)| o.as_ref().filter(|o| o.live > 0).map(|o| (i, o)))
     }

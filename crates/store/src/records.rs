@@ -240,7 +240,7 @@ mod tests {
                 "{table}: {why}"
             );
         }
-        // As many as there may be, and none of them in the map.
+        // The largest number of zones, of which the map has none.
         let mut e = Encoder::new(MAP);
         e.raw(&[9; 16]);
         e.u32(1);

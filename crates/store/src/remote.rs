@@ -90,9 +90,9 @@ impl Waiting<'_> {
 /// Outcome of a creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Created {
-    /// The object is there with our content.
+    /// The object exists with our content.
     Ours,
-    /// It was there, with this content.
+    /// It existed, with this content.
     Other(Bytes),
 }
 
@@ -450,7 +450,7 @@ impl Remote {
         self.patiently("delete", name, cause, request).await.map(|_gone_or_deleted| ())
     }
 
-    /// Deletes everything under the prefix that has a name of ours.
+    /// Deletes all objects of a volume under the prefix.
     pub(crate) async fn delete_all(&self, cause: Cause) -> Result<()> {
         // The volume first: without it no other object is read.
         self.delete(&[Name::Volume], cause).await?;

@@ -20,7 +20,7 @@ pub(crate) trait Shelf: Send + Sync {
     /// Stores an object. It is durable on return; a power cut before that leaves it complete or absent.
     fn put(&self, id: ObjectId, bytes: Bytes) -> BoxFuture<'_, io::Result<()>>;
 
-    /// Reads an object, or a part of it up to its end; `None` if it is not there.
+    /// Reads an object, or a part of it up to its end; `None` if it does not exist.
     fn read(&self, id: ObjectId, range: Option<Range<u64>>) -> BoxFuture<'_, io::Result<Option<Bytes>>>;
 
     /// Removes an object. After a power cut it may exist again.

@@ -276,7 +276,7 @@ impl State {
             .collect();
         for e in still {
             let moved = Extent { object, offset: offset + (e.start - from.start), ..e };
-            // The pointer of an empty zone must not follow: nothing of it is there.
+            // An empty zone has none of the blocks, so its pointer must not move.
             self.map.put(zone, moved);
             self.changes.push(Change::Run { zone, extent: moved });
         }

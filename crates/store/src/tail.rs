@@ -82,7 +82,7 @@ impl Tail {
             let found = recover::read_only(remote).await?;
             match found.map.seals.get(&epoch) {
                 Some(seal) if self.commits.contains(seal) => return Err(upload.refused(*seal)),
-                // All of it is there already.
+                // The store has all of it already.
                 Some(seal) => return upload.end_at(*seal).await,
                 None if found.next.0 == epoch => upload.from(found.next.1).await?,
                 // The listing is not current: the epoch was taken before anything of it was staged.

@@ -52,7 +52,7 @@ pub struct Victim {
 
 /// Chooses victims. A choice depends on the policy's own state, the index and the situation only.
 pub trait VictimPolicy: fmt::Debug + Send {
-    /// The next section to clean, if one is worth it.
+    /// The next section to clean; `None` if none is worth cleaning.
     fn pick(&mut self, index: &Index, situation: &Situation) -> Option<Victim>;
 
     /// Whether the policy needs candidates ordered by age.

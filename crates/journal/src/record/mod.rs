@@ -52,7 +52,7 @@ pub enum Record<B = Box<[u8]>> {
     DentryDel {
         /// The child.
         ino: Ino,
-        /// As in [`Record::DentryAdd`].
+        /// Hash of the name, as in [`Record::DentryAdd`].
         hash: Option<u32>,
         /// The name.
         name: B,
@@ -65,7 +65,7 @@ pub enum Record<B = Box<[u8]>> {
         new: Ino,
         /// Type of the new child.
         file_type: u8,
-        /// As in [`Record::DentryAdd`].
+        /// Hash of the name, as in [`Record::DentryAdd`].
         hash: Option<u32>,
         /// The child's `i_pino` and `i_name` follow.
         primary: bool,
@@ -104,7 +104,7 @@ pub enum Record<B = Box<[u8]>> {
     },
     /// The new size; everything beyond it is unmapped. A partial last page has a separate [`Record::Map`].
     Truncate {
-        /// In bytes.
+        /// Size in bytes.
         size: u64,
     },
     /// `count` pages from `page` on are removed, and later pages move down.

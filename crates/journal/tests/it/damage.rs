@@ -94,7 +94,7 @@ fn a_damaged_group_is_given_up_with_all_behind_it() {
     }
 }
 
-/// One of the two superblocks at a time: the other serves.
+/// One of both superblocks is damaged at a time: the other one is used.
 #[test]
 fn every_flipped_bit_of_a_superblock_is_seen() {
     let dev = device(64);

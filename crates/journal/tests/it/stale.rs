@@ -91,7 +91,7 @@ fn an_older_image_was_put_back() {
     assert_eq!((stale(open(&dev, 1)), ahead.is_damage(), ahead.was_in_use()), (ahead, true, true));
 }
 
-/// It was empty, and the checkpoint of the unmount is gone.
+/// It was empty, and the checkpoint of the unmount was lost.
 #[test]
 fn a_clean_journal_is_ahead_of_an_older_volume() {
     let dev = device(64);
@@ -102,7 +102,7 @@ fn a_clean_journal_is_ahead_of_an_older_volume() {
     assert_eq!(stale(open(&dev, 1)), Stale::AheadOfVolume { journal: 2, volume: 1, records: 0, inodes: 0 });
 }
 
-/// The newest pack was unreadable, so the volume fell back to one whose groups are gone.
+/// The newest pack was unreadable, so the volume fell back to one whose groups were overwritten.
 #[test]
 fn what_the_older_checkpoint_needs_was_given_back() {
     let dev = device(64);

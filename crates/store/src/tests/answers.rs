@@ -187,7 +187,7 @@ fn damage_is_reported_at_once_with_the_object_and_is_no_outage() {
             let object = store.names().into_iter().find(|name| name.contains(kind)).unwrap();
             store.alter(&object, damage);
             let device = open(&store, Options { read_only: true, ..options() }).unwrap();
-            // It is the first piece that is altered.
+            // The first piece is altered.
             let addr = if how == "altered" { addr / 128 * 128 } else { addr };
             let (begun, requests) = (now(&device), store.requests());
             let e = try_read(&device, addr, 1).unwrap_err();

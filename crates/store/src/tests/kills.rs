@@ -98,7 +98,7 @@ impl Run {
         });
         match opened {
             Ok(Ok(parts)) if self.shelf.disarm() => Ok(Some(StoreDevice::of(runtime, parts))),
-            // Files of earlier epochs whose removal was undone may go.
+            // Files of earlier epochs whose removal was undone may be removed.
             Ok(Err(StoreError::TailRefused { epoch, .. })) if self.shelf.of_epoch(epoch) != kept[&epoch] => {
                 Err("a tail that was refused is not kept".into())
             }

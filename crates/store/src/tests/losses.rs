@@ -105,7 +105,7 @@ fn the_end_of_an_earlier_epoch_that_the_store_lost_is_damage() {
     let store = sealed();
     store.remove(&name(1, COMMITS + 1));
     refused(&store, &name(1, COMMITS + 1), "the seal of epoch 1 missing");
-    // It still ends the epoch: nothing else can be in its place.
+    // A truncated seal still ends the epoch: no other object can take its place.
     let store = sealed();
     store.alter(&name(1, COMMITS + 1), Vec::clear);
     let reader = open(&store, Options { read_only: true, ..options() }).unwrap();

@@ -121,7 +121,7 @@ fn left() -> (FaultStore, FaultStore, MemShelf) {
     (store.client(), earlier, shelf)
 }
 
-/// How the other history goes on.
+/// How the other history continues.
 type History = (&'static str, fn(&FaultStore));
 
 #[test]

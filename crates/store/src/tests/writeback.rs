@@ -207,7 +207,7 @@ fn a_mount_with_another_cache_needs_a_takeover() {
     assert_eq!(read(&device, 0, 1), [0], "the volume of the last upload");
 }
 
-/// The process of the holder has ended, so only its cache stands in the way.
+/// The process of the holder has ended, so only its cache prevents the mount.
 #[test]
 fn a_cache_elsewhere_is_named() {
     use crate::{names::Name, records::CacheOf, records::Holder, stats::Cause};
@@ -235,7 +235,7 @@ fn commits_that_wait_are_uploaded_together() {
         write(&device, zone(i), &[i as u8 + 1]);
         write(&device, 0, &[i as u8 + 1]);
         device.flush().unwrap();
-        // In some state of uploading.
+        // At some stage of the uploads.
         pass(&device, Duration::from_millis(1));
         assert_eq!(read(&device, 0, 1), [i as u8 + 1]);
         assert_eq!(read(&device, zone(i / 2), 1), [i as u8 / 2 + 1]);

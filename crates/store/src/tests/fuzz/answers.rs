@@ -28,7 +28,7 @@ thread_local! {
     static PACE: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// Requests that get the answer; a listing may go on for millions of names.
+/// Requests that get the answer; a listing could continue for millions of names.
 const MOST_ASKED: u32 = 300;
 
 /// A server that has one answer.

@@ -14,7 +14,7 @@ const VOLUME: Volume = Volume { id: ID, geometry: GEOMETRY, unfenced: true, mark
 /// The place of the map and of commits.
 const EPOCH: u32 = 2;
 const SEQ: u64 = 9;
-/// Of an object of the log: magic number, length of the record, inline blocks, checksum.
+/// Bytes of the tail of an object of the log: magic number, length of the record, inline blocks, checksum.
 const TAIL: usize = 20;
 const CRC: usize = 4;
 const MAGIC: usize = 8;
