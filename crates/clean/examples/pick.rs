@@ -1,4 +1,4 @@
-//! What a pick and an update cost: `cargo run --release -p segno-clean --example pick [SECTIONS]`.
+//! Time of a pick and of an update: `cargo run --release -p segno-clean --example pick [SECTIONS]`.
 use segno_clean::policy::{self, Facts, POLICIES, Situation};
 use segno_clean::{Class, Index, Tie};
 use std::time::Instant;

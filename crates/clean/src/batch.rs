@@ -1,15 +1,15 @@
 //! How many data sections are emptied between two checkpoints of cleaning.
 use crate::need::Figures;
 
-/// Sections that do not count as spare: the open ones, and what the need keeps free.
+/// Unused sections that are not spare: the open ones, and those that the need keeps free.
 const NOT_SPARE: u64 = 8;
-/// Most sections of a batch, as a part of the spare ones.
+/// Maximum size of a batch, as a fraction (1/8) of the spare sections.
 const MOST_OF_SPARE: u64 = 8;
-/// Means are kept in so many parts; each checkpoint counts for one part in as many.
+/// Weight of a checkpoint in the running means: one part in `MEAN_PARTS`.
 const MEAN_PARTS: u64 = 8;
 
-/// The size of a batch. Twice as many sections save half of the checkpoints, but copies occupy free sections until then,
-/// which are missing as spare space.
+/// The size of a batch. Twice as many sections save half of the checkpoints, but copies occupy free sections
+/// until then, which are missing as spare space.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchSize {
     sections: u64,
@@ -40,13 +40,13 @@ impl BatchSize {
         self.sections
     }
 
-    /// Nodes that so many moves are expected to make dirty: all that the last checkpoints wrote, by the moves before them.
+    /// Nodes that `moves` moves are expected to make dirty: the nodes per move of the last checkpoints.
     #[must_use]
     pub fn nodes_of(&self, moves: u64) -> u64 {
         self.mean.map_or(moves, |mean| moves * mean.nodes / self.moves.max(1))
     }
 
-    /// Learns from a checkpoint behind so many moves.
+    /// Updates the means and the size of a batch with a checkpoint that followed `moves` moves.
     pub fn committed(&mut self, moves: u64, written: Committed, figures: &Figures) {
         let update = |mean: u64, new: u64| mean - mean / MEAN_PARTS + new;
         let mean = self.mean.map_or(
@@ -63,7 +63,7 @@ impl BatchSize {
         // Nodes that two checkpoints both write are written once by one.
         let saved = nodes * nodes / figures.nodes.max(1) + metadata;
         let valid = figures.victim.unwrap_or(figures.per_section);
-        // What a batch of this size costs, if the spare sections that it occupies are missing.
+        // Cost of a batch of this size: the spare sections that it occupies are missing until the checkpoint.
         let cost = valid * self.sections * self.sections / spare.max(1);
         if saved > 2 * cost {
             self.sections *= 2;

@@ -41,7 +41,8 @@ impl Firsts {
         &self.first
     }
 
-    /// The sections that no other beats, being at least as empty and first: as (valid, stamp, section), emptiest first.
+    /// The sections for which no other one is at least as empty and came first: as (valid, stamp, section),
+    /// emptiest first.
     pub fn unbeaten(&self) -> impl Iterator<Item = (u32, u64, u32)> + '_ {
         let mut oldest = None;
         (0..).zip(&self.first).filter_map(move |(valid, first)| {

@@ -1,16 +1,18 @@
-//! The reserve that guarantees cleaning: with enough sections kept from users, overwrites never run out of space.
+//! The reserve that guarantees cleaning: with enough sections kept from users, overwrites never run out of
+//! space.
 //!
-//! A cleaning batch whose sections each gain a share `g` takes at most `2 + 1/g` sections, and there is a gain of `g` as
-//! long as holes make up `g * S` of all `S` sections. Six logs and rounding of three sections included, a reserve of
-//! `11 + 2 * sqrt(S)` (its least, at `g = 1 / sqrt(S)`) suffices for any number of nodes. With few nodes the checkpoint
-//! behind a batch is small, and `10 + ceil(S / B) + ceil(N / B)` sections of `B` blocks suffice for `N` nodes.
+//! A cleaning batch in which each section gains a share `g` takes up to `2 + 1/g` sections. A gain of `g`
+//! exists as long as holes make up `g * S` of all `S` sections. With six logs and three sections for
+//! rounding, a reserve of `11 + 2 * sqrt(S)` suffices for any number of nodes. That is the minimum over `g`,
+//! at `g = 1 / sqrt(S)`. With few nodes the checkpoint after a batch is small, and
+//! `10 + ceil(S / B) + ceil(N / B)` sections of `B` blocks suffice for `N` nodes.
 
 /// User blocks for each node if all files have 16 KiB: four of data, and the inode.
 const BLOCKS_OF_SMALL_FILE: u64 = 5;
 /// Sections that both bounds keep for the logs and for rounding.
 const FIXED: u64 = 10;
 
-/// A volume as the bounds see it.
+/// Size of a volume, as the bounds use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Sections of the main area.
@@ -24,11 +26,11 @@ pub struct Extent {
 /// How many nodes a volume may hold for cleaning to be guaranteed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guarded {
-    /// As many as fit.
+    /// Any number that fits.
     All,
-    /// At most this number.
+    /// Up to this number.
     UpTo(u64),
-    /// Not even one.
+    /// No node at all.
     Never,
 }
 
@@ -43,7 +45,7 @@ impl Guarded {
         }
     }
 
-    /// Whether this many nodes are guarded.
+    /// Whether `nodes` nodes are guarded.
     #[must_use]
     pub fn covers(self, nodes: u64) -> bool {
         self.most_nodes().is_none_or(|most| nodes <= most)
@@ -73,14 +75,15 @@ impl Extent {
         }
     }
 
-    /// Whether the reserve guards as many nodes as a volume full of small files has. Ordinary volumes have fewer.
+    /// Whether the reserve guards as many nodes as a volume full of small files has. Ordinary volumes have
+    /// fewer.
     #[must_use]
     pub fn guards_small_files(&self) -> bool {
         self.guarded().covers(self.user_blocks / BLOCKS_OF_SMALL_FILE)
     }
 }
 
-/// The least reserve, in sections, that guards this many nodes.
+/// The smallest reserve, in sections, that guards `nodes` nodes.
 #[must_use]
 pub fn least_reserve(sections: u64, blocks_per_section: u64, nodes: u64) -> u64 {
     any_nodes(sections).min(few_nodes(sections, blocks_per_section, nodes))

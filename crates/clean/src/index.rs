@@ -1,5 +1,5 @@
-//! Candidates by class and valid blocks: a list of sections for each number of valid blocks, and a bitmap of the non-empty
-//! lists. Updates and finding the emptiest section take constant time.
+//! Candidates by class and valid blocks: a list of sections for each number of valid blocks, and a bitmap of
+//! the non-empty lists. Updates and finding the emptiest section take constant time.
 use crate::ages::Ages;
 use crate::firsts::Firsts;
 use crate::paged::Paged;
@@ -13,7 +13,7 @@ const NODE: u32 = 1 << 31;
 /// Which of several equally full sections is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tie {
-    /// The one that has had this many valid blocks longest.
+    /// The section whose number of valid blocks changed longest ago.
     #[default]
     Oldest,
     /// The one with the lowest number, as Linux does.
@@ -70,7 +70,8 @@ impl Index {
         }
     }
 
-    /// Also orders candidates by age from now on, at a higher cost for updates. The caller must put every candidate again.
+    /// Also orders candidates by age from now on, at a higher cost for updates. The caller must put every
+    /// candidate again.
     pub fn keep_ages(&mut self, segs_per_sec: u32) {
         self.ages = Some(Ages::new(self.links.len(), self.per_sec, segs_per_sec));
     }
@@ -81,7 +82,7 @@ impl Index {
             self.reorder(sec, OUT, self.key_of(sec));
         }
     }
-    /// Notes that a section was opened when so many data blocks had been written.
+    /// Records that a section was opened when `stamp` data blocks had been written.
     pub fn opened(&mut self, sec: u32, stamp: u64) {
         let key = self.key_of(sec);
         self.reorder(sec, key, OUT);
@@ -95,8 +96,8 @@ impl Index {
     pub fn opening(&self, sec: u32) -> u64 {
         self.stamps.get(sec as usize).copied().unwrap_or(0)
     }
-    /// The data sections that no other beats, being at least as empty and opened before: as (valid, opening stamp, section),
-    /// emptiest first. None without [`Index::keep_openings`].
+    /// The data sections for which no other one is at least as empty and was opened earlier: as (valid,
+    /// opening stamp, section), emptiest first. None without [`Index::keep_openings`].
     pub fn unbeaten(&self) -> impl Iterator<Item = (u32, u64, u32)> + '_ {
         self.openings.iter().flat_map(Firsts::unbeaten)
     }

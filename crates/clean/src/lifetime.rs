@@ -1,7 +1,7 @@
 //! Which data log a block goes to, so that blocks which become invalid at about the same time share sections.
 //!
-//! The section of the copy that a write replaces tells about when that copy was written, within the time a section is open. So
-//! nothing is stored for a block, and one opening stamp for a section.
+//! The section of the copy that a write replaces shows when that copy was written, to within the time that a
+//! section stays open. So a block needs no stamp, and a section only one, for its opening.
 
 /// A data log; sections keep it as their type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +18,8 @@ impl DataLog {
     /// All, in the order of the format.
     pub const ALL: [Self; 3] = [Self::Hot, Self::Warm, Self::Cold];
 
-    /// The log to write to instead, as this one may open no section: of those with room that of the nearest lifetime, and of two
-    /// such the one with less room.
+    /// The log to write to instead if this one may open no section: the log of the nearest lifetime among
+    /// those with room, and of two equally near the one with less room.
     #[must_use]
     pub fn shared(self, room: [u64; 3]) -> Option<Self> {
         let distance = |log: Self| log.idx().abs_diff(self.idx());
@@ -44,14 +44,14 @@ pub struct OldCopy {
 
 /// Number of hot sections whose mean lifetime is the limit for hot blocks.
 const LAST: usize = 16;
-/// The hot log is worth its open section while it gets this share of the written blocks, in percent.
+/// The hot log justifies its open section if it gets this share of the written blocks, in percent.
 const WORTH: std::ops::RangeInclusive<u64> = 5..=80;
-/// How much more often than valid blocks in general overwrites must hit young ones, never moved, for the hot log to help, in
-/// percent.
+/// The hot log helps if overwrites hit young blocks, which were never moved, this much more often than valid
+/// blocks in general, in percent.
 const SKEWED: u64 = 125;
-/// Evenly spread overwrites hit all equally often.
+/// Range of the same ratio in which writes count as evenly spread.
 const EVEN: std::ops::RangeInclusive<u64> = 90..=110;
-/// Periods in a row that show it; one alone may be a moment on the way to something else.
+/// Consecutive periods in that range before writes count as even; a single one may be transient.
 const STEADY: u32 = 4;
 
 /// Chooses data logs by lifetime.
@@ -60,7 +60,7 @@ pub struct Lifetimes {
     /// Lifetimes of hot sections from opening until nothing in them was valid; a ring.
     last: [u64; LAST],
     ended: usize,
-    /// Blocks written in this period, and those that the hot log gets or would get.
+    /// Blocks written in this period, and those that the hot log gets, or would get if it were not suspended.
     blocks: u64,
     hot: u64,
     /// Blocks overwritten in this period, by the log that holds the old copy.
@@ -76,15 +76,15 @@ pub struct Lifetimes {
 }
 
 impl Lifetimes {
-    /// For sections of so many blocks.
+    /// For sections of `per_sec` blocks.
     #[must_use]
     pub fn new(per_sec: u32) -> Self {
         let period = u64::from(per_sec.max(1)) * LAST as u64;
         Self { period, suspended: true, ..Self::default() }
     }
 
-    /// The log for a block that is written; `now` is the clock of opening stamps. `valid` counts the valid blocks of hot, warm and
-    /// cold sections.
+    /// The log for a block that is written; `now` is the clock of opening stamps. `valid` counts the valid
+    /// blocks of hot, warm and cold sections.
     pub fn written(&mut self, old: Option<OldCopy>, now: u64, valid: [u64; 3]) -> DataLog {
         let young = |opened: u64| self.limit().is_none_or(|limit| now.saturating_sub(opened) < limit);
         // A copy in a cold section has survived cleaning.
@@ -108,7 +108,7 @@ impl Lifetimes {
         if from == DataLog::Hot && !self.suspended { DataLog::Warm } else { DataLog::Cold }
     }
 
-    /// Nothing in a hot section is valid any more.
+    /// Records that a hot section has no valid block any more.
     pub fn hot_ended(&mut self, opened: u64, now: u64) {
         if let Some(slot) = self.last.get_mut(self.ended % LAST) {
             *slot = now.saturating_sub(opened);
@@ -116,14 +116,15 @@ impl Lifetimes {
         self.ended += 1;
     }
 
-    /// Mean lifetime of the last hot sections, below which a block is hot; none until there were enough.
+    /// Mean lifetime of the last hot sections, below which a block is hot; `None` until `LAST` of them have
+    /// ended.
     #[must_use]
     pub fn limit(&self) -> Option<u64> {
         (self.ended >= LAST)
             .then(|| self.last.iter().fold(0, |sum: u64, &n| sum.saturating_add(n)) / LAST as u64)
     }
 
-    /// Whether writes are known to be spread evenly, so that age says nothing about a block.
+    /// Whether writes are known to be spread evenly, so that age does not predict the lifetime of a block.
     #[must_use]
     pub fn is_even(&self) -> bool {
         self.even >= STEADY
@@ -132,7 +133,7 @@ impl Lifetimes {
     fn end_period(&mut self, valid: [u64; 3]) {
         let share = self.hot * 100 / self.blocks.max(1);
         let divides = self.limit().is_none() || WORTH.contains(&share);
-        // Between the two moments, as cleaning changes the shares.
+        // Valid blocks at both ends of the period, as cleaning changes the shares.
         let begun = self.valid.replace(valid);
         let [a, b, c] = valid;
         let both = |[hot, warm, cold]: [u64; 3]| [hot + a, warm + b, cold + c];
@@ -144,13 +145,13 @@ impl Lifetimes {
     }
 }
 
-/// Whether enough blocks were moved: before, those that were not are mixed.
+/// Whether enough blocks were moved for a comparison: until then, young blocks include long-lived ones.
 fn tells([hot, warm, cold]: [u64; 3]) -> bool {
     cold > hot + warm
 }
 
-/// How often blocks in hot and warm sections are overwritten, which were never moved or only once, in percent of how often
-/// all valid blocks are.
+/// Share of hot and warm sections in the overwritten blocks, relative to their share in the valid blocks, in
+/// percent. Their blocks were never moved, or only once.
 fn preference(overwritten: [u64; 3], valid: [u64; 3]) -> Option<u64> {
     let of = |[hot, warm, cold]: [u64; 3]| {
         let young = u128::from(hot) + u128::from(warm);
@@ -173,7 +174,8 @@ mod tests {
     /// Blocks of a period with sections of four.
     const PERIOD: u64 = 64;
 
-    /// A period in which so many writes hit young and old blocks that were never moved, the rest cold ones.
+    /// A period in which `young` writes hit young blocks and `old` writes old ones, all never moved; the rest
+    /// hit cold ones.
     fn period(l: &mut Lifetimes, young: u64, old: u64) {
         for i in 0..PERIOD {
             let copy = match i {
@@ -191,7 +193,7 @@ mod tests {
         user == DataLog::Hot
     }
 
-    /// At work, with a limit of 100.
+    /// Active, with a limit of 100.
     fn with_limit() -> Lifetimes {
         let mut l = Lifetimes::new(4);
         (0..LAST as u64).for_each(|i| l.hot_ended(i, i + 100));

@@ -1,26 +1,27 @@
-//! Space that writeback, checkpoints and recovery need, in blocks, and what is left beyond it.
+//! Space that writeback, checkpoints and recovery need, in blocks, and the room beyond it.
 //!
-//! A checkpoint must always fit: of all dirty nodes and directory blocks, behind the data that writeback may still place, and
-//! behind a crash that makes recovery write logged nodes again. Dirty overwrites are no need of their own: each makes
-//! the hole that it fills, so one quantum of them at a time is enough.
+//! A checkpoint of all dirty nodes and directory blocks must always fit, after the data that writeback may
+//! still place, and after a crash in which recovery writes logged nodes again. Dirty overwrites need no
+//! additional space: each leaves a hole of the size that it takes, so one quantum of them at a time is
+//! enough.
 use crate::{Class, Index};
 
 /// Logs of data, and of nodes.
 const LOGS_OF_CLASS: i64 = 3;
-/// Sections that a guarded volume has unused at least.
+/// Minimum number of unused sections on a guarded volume.
 const LEAST_UNUSED: u64 = 12;
 
 /// Data blocks that operations may place before they are counted as dirty or granted.
 pub const UNCOUNTED: u64 = 128;
 
-/// Figures of a volume; blocks unless the name says sections.
+/// Figures of a volume, in blocks unless the name contains "sections".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     /// Blocks in a section.
     pub per_section: u64,
     /// Sections that logs may open.
     pub free_sections: u64,
-    /// Sections among them that recovery opens, because it cannot continue in those of the logs.
+    /// Free sections that recovery opens, because it cannot continue in the open sections of the logs.
     pub kept: u64,
     /// Sections that the next checkpoint frees.
     pub pending_sections: u64,
@@ -32,15 +33,15 @@ pub struct Figures {
     pub node_left: [u64; 3],
     /// Valid node blocks.
     pub nodes: u64,
-    /// Dirty nodes, and those that dirty directory blocks will make dirty.
+    /// Dirty nodes, and nodes that dirty directory blocks will make dirty.
     pub dirty_nodes: u64,
     /// Dirty directory blocks.
     pub dents: u64,
     /// Nodes that recovery would write again.
     pub logged: u64,
-    /// Dirty nodes among them that a checkpoint in progress has yet to write. Each may become dirty once more meanwhile.
+    /// Dirty nodes that a checkpoint in progress has yet to write. Each may become dirty once more meanwhile.
     pub in_checkpoint: u64,
-    /// Data blocks that writeback may place without asking again.
+    /// Data blocks granted to writeback and not placed yet.
     pub granted: u64,
     /// Nodes that data already granted will make dirty.
     pub granted_nodes: u64,
@@ -48,7 +49,7 @@ pub struct Figures {
     pub victim: Option<u64>,
 }
 
-/// Room that data blocks take which are placed with no cleaning between them. A quantum is the least.
+/// Blocks to be placed with no cleaning between them. A request below a quantum counts as a quantum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// Blocks to be placed.
@@ -101,15 +102,15 @@ impl Figures {
         quantum(self.per_section)
     }
 
-    /// Data blocks that can still be placed, beyond one quantum, before a checkpoint may no longer fit. Negative: the
-    /// invariant "a quantum and the checkpoint behind it fit" does not hold.
+    /// Data blocks that can still be placed, beyond one quantum, before a checkpoint may no longer fit. If
+    /// negative, the invariant "a quantum and the checkpoint after it fit" does not hold.
     #[must_use]
     pub fn floor(&self) -> i64 {
         self.room_after(0, self.node_need(self.of_quantum()), 0)
     }
 
-    /// Data blocks that can still be placed, beyond one quantum, before the emptiest section can no longer be emptied, or the
-    /// one that is emptiest afterwards. Where the volume is too small for that, this is the floor.
+    /// Data blocks that can still be placed, beyond one quantum, before the emptiest section or the one after
+    /// it can no longer be emptied. On volumes too small for that, this is the floor.
     #[must_use]
     pub fn goal(&self) -> i64 {
         if self.quantum() + self.batch(1) > self.unused {
@@ -120,8 +121,8 @@ impl Figures {
             - to_signed(self.late_holes())
     }
 
-    /// Data blocks that can still be placed, beyond one quantum, before the batch under way, or the next one, no longer fits. Negative:
-    /// cleaning has to catch up first.
+    /// Data blocks that can still be placed, beyond one quantum, before the batch under way or the next one
+    /// no longer fits. If negative, cleaning has to catch up first.
     #[must_use]
     pub fn room(&self, batch: Work) -> i64 {
         if batch.sections == 0 && batch.left == 0 {
@@ -131,39 +132,40 @@ impl Figures {
         completes.min(self.beyond(batch, 1) + to_signed(self.slack()))
     }
 
-    /// Blocks that can be placed until a batch must be finished for the `next` sections to be emptied at once. What those free
-    /// need not be there for them.
+    /// Blocks that can be placed before a batch must be finished so that the `next` sections can be emptied
+    /// at once. The sections that the batch frees count as room for them.
     #[must_use]
     pub fn beyond(&self, batch: Work, next: u64) -> i64 {
         let freed = batch.sections * self.per_section;
         self.floor_after(batch.left, batch.dirtied) - to_signed(self.batch(next).saturating_sub(freed))
     }
 
-    /// Blocks by which the room for the next batch may be missing while one is under way, so that the emptiest section still fits:
-    /// copies of fewer blocks than a section make fewer nodes dirty than the goal counts.
+    /// Blocks by which the room for the next batch may be missing while one is under way, so that the
+    /// emptiest section still fits: copies of fewer blocks than a section make fewer nodes dirty than the
+    /// goal counts.
     #[must_use]
     pub fn slack(&self) -> u64 {
         let dirtied = self.nodes.min(self.victim.unwrap_or(0));
         self.nodes.min(self.quantum() + self.per_section).saturating_sub(dirtied).min(self.per_section / 2)
     }
 
-    /// What the floor becomes when a batch under way has copied this many blocks more, which make this many nodes dirty.
+    /// The floor after a batch under way has copied `copies` more blocks and made `dirtied` nodes dirty.
     #[must_use]
     pub fn floor_after(&self, copies: u64, dirtied: u64) -> i64 {
         self.room_after(copies, self.nodes_after(copies, dirtied), 0)
     }
 
-    /// Blocks that a batch of so many sections takes until its checkpoint: copies, a section of nodes that they make dirty, and as
-    /// many whose holes come late, as they are in the open section.
+    /// Blocks that a batch of `sections` sections takes until its checkpoint: its copies, a section of nodes
+    /// that they make dirty, and a section of nodes whose holes come late, as they are in the open section.
     #[must_use]
     pub fn batch(&self, sections: u64) -> u64 {
         sections * self.victim.unwrap_or(0) + self.nodes.min(self.per_section) + self.late_holes()
     }
 
-    /// Whether the checkpoint still fits behind this many copies, in any distribution over the logs, and this many
-    /// nodes made dirty. Data logs share what they have left. The sections
-    /// kept for recovery may be used: a crash gives up the copies with the sections that they opened, and below the floor no
-    /// fsync writes ahead of the checkpoint.
+    /// Whether the checkpoint still fits after `copies` copies, in any distribution over the logs, and
+    /// `nodes` nodes made dirty. Data logs share the room that they have left. Sections kept for recovery may
+    /// be used: a crash discards the copies with the sections that they opened, and below the floor no fsync
+    /// writes ahead of the checkpoint.
     #[must_use]
     pub fn fits(&self, copies: u64, nodes: u64) -> bool {
         let for_data = (copies + self.granted + self.dents)
@@ -186,26 +188,27 @@ impl Figures {
         self.kept + sections(nodes, self.node_left, self.per_section)
     }
 
-    /// Whether an fsync may write so many nodes ahead of the checkpoint.
+    /// Whether an fsync may write `nodes` nodes ahead of the checkpoint.
     #[must_use]
     pub fn has_room_for_chain(&self, nodes: u64) -> bool {
         self.room_after(0, self.node_need(self.of_quantum()), nodes) >= to_signed(nodes)
     }
 
-    /// Whether a batch may still wait with this many copies, which make this many nodes dirty: a quantum and `more` blocks leave
-    /// room for them.
+    /// Whether a batch may still wait that has `copies` copies to make and makes `dirtied` nodes dirty: a
+    /// quantum and `more` blocks leave room for them.
     #[must_use]
     pub fn may_wait(&self, copies: u64, dirtied: u64, more: u64) -> bool {
         self.room_after(copies, self.nodes_after(copies, dirtied), more) >= to_signed(more)
     }
 
-    /// The room with which a batch begins: a section, for what it does not foresee, and another one on volumes that no line guards.
+    /// The room at which a batch begins: a section for unforeseen needs, and another one on volumes that are
+    /// too small to be guarded.
     #[must_use]
     pub fn begins_at(&self) -> i64 {
         to_signed(self.per_section * (1 + u64::from(self.is_too_small())))
     }
 
-    /// Whether less is unused than on any volume that is guarded ([`crate::guard`]).
+    /// Whether less is unused than on any guarded volume ([`crate::guard`]).
     fn is_too_small(&self) -> bool {
         self.unused < LEAST_UNUSED * self.per_section
     }
@@ -213,11 +216,11 @@ impl Figures {
     fn clean_nodes(&self) -> u64 {
         self.nodes.saturating_sub(self.dirty_since())
     }
-    /// Dirty nodes that no checkpoint in progress writes.
+    /// Dirty nodes that a checkpoint in progress does not write.
     fn dirty_since(&self) -> u64 {
         self.dirty_nodes.saturating_sub(self.in_checkpoint)
     }
-    /// Holes in the open section of nodes, which no cleaning gets hold of.
+    /// Holes in the open section of nodes, which cleaning cannot reach.
     fn late_holes(&self) -> u64 {
         self.nodes.min(self.per_section)
     }
@@ -231,28 +234,30 @@ impl Figures {
         self.node_need(dirtied.min(copies).min(self.clean_nodes()) + self.of_quantum())
     }
 
-    /// Blocks left after a quantum, copies, and so many nodes, `more` of which may be nodes.
+    /// Blocks left after a quantum, `copies` copies and `nodes` nodes. Up to `more` of them may be used for
+    /// nodes.
     fn room_after(&self, copies: u64, nodes: u64, more: u64) -> i64 {
         self.data_room(nodes, more) - to_signed(self.quantum() + copies + self.granted + self.dents)
     }
 
-    /// Node blocks that a checkpoint, or recovery and its checkpoint, write after more nodes were made dirty, and those that a
-    /// checkpoint in progress still writes.
+    /// Node blocks still to be written once `more` nodes have become dirty: by a checkpoint in progress, and
+    /// by the next checkpoint, or by recovery and its checkpoint.
     fn node_need(&self, more: u64) -> u64 {
         let since = self.dirty_since();
         let next = (since + more + self.granted_nodes).min(self.nodes.max(since));
         self.logged + self.dirty_nodes.min(self.in_checkpoint) + next
     }
 
-    /// Data blocks that can be placed beside so many nodes, and beside `more` nodes and those of a batch that makes room again; in any
-    /// order and any distribution over the logs, of which those of data share sections. Each block placed takes one.
+    /// Data blocks that can be placed in addition to `nodes` nodes, in any order and any distribution over
+    /// the logs; data logs share sections. Each block placed takes one. If the room cannot hold `more` nodes
+    /// and those of a batch that makes room again, open data sections do not count.
     fn data_room(&self, nodes: u64, more: u64) -> i64 {
         let per_section = to_signed(self.per_section);
         let left: u64 = self.node_left.iter().sum();
         let sections = to_signed(self.free_sections) - to_signed(self.kept) - (LOGS_OF_CLASS - 1);
         let beside_nodes = sections * per_section + to_signed(left) - to_signed(nodes) - 1;
         let shared = to_signed(self.shared_room()) + 1 - per_section;
-        // Room in open sections of data is none for nodes.
+        // Nodes cannot use the room in open sections of data.
         let for_more = beside_nodes - to_signed(self.late_holes());
         if for_more < to_signed(more) { for_more + shared.min(0) } else { beside_nodes + shared }
     }
@@ -268,8 +273,8 @@ pub(crate) fn to_signed(blocks: u64) -> i64 {
     i64::try_from(blocks).unwrap_or(i64::MAX)
 }
 
-/// Upper limit of the sections that `blocks` may open, for any distribution over logs with `left` blocks in their
-/// sections. A log that fills its section opens the next one at once.
+/// Upper limit of the sections that `blocks` may open, for any distribution over logs with `left` blocks in
+/// their sections. A log that fills its section opens the next one at once.
 #[must_use]
 pub fn sections(blocks: u64, mut left: [u64; 3], per_section: u64) -> u64 {
     left.sort_unstable();
@@ -362,7 +367,7 @@ mod tests {
             prop_assert_eq!(sections(blocks, left, 4), by_trying(blocks, left, 4));
         }
 
-        /// What the floor promises fits, in any order and any distribution over the logs.
+        /// Blocks within the floor fit in any order and any distribution over the logs.
         #[test]
         fn what_the_floor_promises_can_be_placed(
             data_left in proptest::array::uniform3(1u64..=8),
@@ -386,8 +391,8 @@ mod tests {
             }
         }
 
-        /// The argument of docs/design/cleaning.md: with the goal, a quantum and the emptiest section fit, and then a section of
-        /// nodes, or the next section if the first was empty already.
+        /// The argument of docs/design/cleaning.md: with the goal, a quantum and the emptiest section fit,
+        /// and then a section of nodes, or the next section if the first was empty already.
         #[test]
         fn the_goal_is_room_for_the_section_to_be_emptied_and_the_next(f in figures(), logged in 0u64..10) {
             let f = Figures { logged, ..f };
@@ -400,8 +405,8 @@ mod tests {
             }
         }
 
-        /// With the room for it, a batch of writeback leaves room for the batch of cleaning under way, and behind that for the
-        /// emptiest section.
+        /// With the room for it, a batch of writeback leaves room for the batch of cleaning under way, and
+        /// after that for the emptiest section.
         #[test]
         fn the_room_is_that_of_the_batch_under_way_and_of_the_next(
             f in figures(),

@@ -1,5 +1,6 @@
-//! Cleaning in proportion to writes: while room shrinks, each block that writeback places pays for some moves, so that a batch of
-//! victims is empty when the room would be used up. No write waits for a whole section.
+//! Cleaning in proportion to writes: while room shrinks, each block that writeback places pays for some
+//! moves, so that a batch of victims is empty when the room would be used up. No write waits for a whole
+//! section.
 use crate::Class;
 use crate::batch::{BatchSize, Committed};
 use crate::need::{Figures, Request, Work, to_signed};
@@ -7,11 +8,11 @@ use crate::policy::Victim;
 
 /// Blocks moved at a time, so that writes stay large.
 const STEP: u64 = 64;
-/// Most moves that one block placed pays for.
+/// Maximum number of moves that one block placed pays for.
 const MOST_PER_BLOCK: u64 = 512;
 /// A batch shrinks at least by this part with each block placed, however little room is left.
 const LEAST_PART: u64 = 64;
-/// Even pace: moves per block placed, in multiples of what the batch needs on average, and at least.
+/// Even pace: moves per block placed, as a multiple of the average that the batch needs, and its minimum.
 const EVEN_FACTOR: u64 = 2;
 const EVEN_LEAST: u64 = 16;
 /// Part of a section that may be moved beyond the even pace.
@@ -21,8 +22,8 @@ const REFRESH: u64 = 32;
 /// Batches without gain after which space counts as exhausted.
 const FRUITLESS: u32 = 16;
 
-/// A volume to be cleaned. Victims are kept out of logs and later choices until [`Host::checkpoint`] ends the batch, or
-/// [`Host::release`].
+/// A volume to be cleaned. Victims are kept out of logs and later choices until [`Host::checkpoint`] ends the
+/// batch, or [`Host::release`].
 pub trait Host {
     /// Why a step failed.
     type Error;
@@ -40,16 +41,17 @@ pub trait Host {
     fn list(&mut self, victims: &[Victim]) -> Result<(), Self::Error>;
     /// Nodes that name the listed blocks not yet copied: the most that their copies make dirty.
     fn nodes_listed(&self) -> u64;
-    /// Moves up to `most` of the listed blocks that are still valid. Returns how many; 0 at the end of the list.
+    /// Moves up to `most` of the listed blocks that are still valid. Returns how many; 0 at the end of the
+    /// list.
     fn copy(&mut self, most: u64) -> Result<u64, Self::Error>;
-    /// Makes the valid nodes of a section dirty, so that the next checkpoint writes them elsewhere. Returns false if they do not
-    /// fit any more.
+    /// Makes the valid nodes of a section dirty, so that the next checkpoint writes them elsewhere. Returns
+    /// false if they do not fit any more.
     fn dirty_nodes(&mut self, section: u32) -> Result<bool, Self::Error>;
-    /// Writes a checkpoint, which frees emptied sections. If the batch goes on, its other victims stay out.
+    /// Writes a checkpoint, which frees emptied sections. If the batch continues, its other victims stay out.
     fn checkpoint(&mut self, goes_on: bool) -> Result<Committed, Self::Error>;
 }
 
-/// Progress of a batch as of the last look at the figures.
+/// Progress of a batch when the figures were last read.
 #[derive(Clone, Copy, Debug)]
 struct View {
     /// Blocks that can be placed until the batch must be finished.
@@ -62,14 +64,14 @@ struct View {
     placed: u64,
 }
 
-/// What [`Pacer::make_room`] reached.
+/// Result of [`Pacer::make_room`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// Enough to go on: the request fits, and the next section can be emptied after it.
+    /// Enough to continue: the request fits, and the next section can be emptied after it.
     Made,
-    /// The request fits. Cleaning gains nothing any more, which a guarded volume never meets for a quantum.
+    /// The request fits, but cleaning gains no more space. A guarded volume never reaches this for a quantum.
     Floor,
-    /// Not even the request fits.
+    /// The request does not fit.
     Spent,
 }
 
@@ -87,7 +89,7 @@ pub struct Pacer {
     credit: u64,
     /// Moves per block placed at the even pace.
     even: u64,
-    /// Moves made beyond the even pace of late. They are limited, as one write may place many blocks.
+    /// Recent moves beyond the even pace. They are limited, as one write may place many blocks.
     ahead: u64,
     view: Option<View>,
 }
@@ -142,8 +144,8 @@ impl Pacer {
         })
     }
 
-    /// Cleans batches that gain in any case, at once, until the request fits and a section can be emptied after it. Returns false if
-    /// nothing is gained.
+    /// Cleans batches that gain in any case, at once, until the request fits and a section can be emptied
+    /// after it. Returns false if nothing is gained.
     fn restore<H: Host>(&mut self, host: &mut H, request: Request) -> Result<bool, H::Error> {
         if host.figures().logged > 0 {
             self.commit(host, false)?;
@@ -169,8 +171,8 @@ impl Pacer {
         Ok(true)
     }
 
-    /// Reads the figures; begins a batch if it is time for one. `None` if nothing is to be moved. Blocks not yet paid for
-    /// are placed already, so they count as room.
+    /// Reads the figures; begins a batch if it is time for one. `None` if nothing is to be moved. Blocks not
+    /// yet paid for are placed already, so they count as room.
     fn look<H: Host>(&mut self, host: &mut H, unpaid: u64) -> Result<Option<View>, H::Error> {
         self.view = None;
         let mut figures = host.figures();
@@ -180,7 +182,7 @@ impl Pacer {
                 return Ok(None);
             }
             if figures.pending_sections > 0 {
-                // They are as good as free, and come without a move.
+                // They are as good as free, and need no move.
                 if figures.goal() <= to_signed(figures.per_section / 2) {
                     self.commit(host, false)?;
                 }
@@ -228,7 +230,7 @@ impl Pacer {
         Work { left: self.left(host), dirtied: host.nodes_listed(), sections: self.sections() }
     }
 
-    /// Chooses the victims of a batch by the policy, as far as the checkpoint behind them fits.
+    /// Chooses the victims of a batch by the policy, as long as the checkpoint after them fits.
     fn begin<H: Host>(&mut self, host: &mut H) -> Result<(), H::Error> {
         while (self.victims.len() as u64) < self.size.sections() {
             let Some(victim) = host.choose() else { break };
@@ -270,8 +272,9 @@ impl Pacer {
         Ok(fits)
     }
 
-    /// Begins a batch that gains in any case: the emptiest data section, and node sections whose holes cover the nodes
-    /// that its copies make dirty. Where the former does not fit, it gains from a node section alone.
+    /// Begins a batch that gains in any case: the emptiest data section, and node sections whose holes cover
+    /// the nodes that its copies make dirty. Where the former does not fit, it gains from a node section
+    /// alone.
     fn begin_productive<H: Host>(&mut self, host: &mut H) -> Result<(), H::Error> {
         let mut uncovered = 0;
         if let Some(victim) = host.choose_emptiest(Class::Data) {
@@ -309,8 +312,8 @@ impl Pacer {
         Ok(moved)
     }
 
-    /// Leaves no more in the batch than takes the moves of a section, with those made ahead: the sections with the fewest
-    /// valid blocks, and at least one. The others are emptied later.
+    /// Reduces the batch to the moves of one section, including those made ahead: keeps the sections with the
+    /// fewest valid blocks, and at least one. The others are emptied later.
     fn shorten<H: Host>(&mut self, host: &mut H) -> Result<(), H::Error> {
         let most = host.figures().per_section.saturating_sub(self.ahead);
         if self.left(host) <= most {
@@ -331,7 +334,7 @@ impl Pacer {
     fn finish<H: Host>(&mut self, host: &mut H) -> Result<(), H::Error> {
         self.shorten(host)?;
         if !self.victims.is_empty() && !host.figures().fits(self.left(host), host.nodes_listed()) {
-            // Nodes that fsyncs logged meanwhile need no room behind a checkpoint.
+            // Nodes that fsyncs have logged since need no room after a checkpoint.
             self.commit(host, true)?;
             if !host.figures().fits(self.left(host), host.nodes_listed()) {
                 std::mem::take(&mut self.victims).into_iter().for_each(|v| host.release(v));
@@ -349,7 +352,7 @@ impl Pacer {
 
     fn commit<H: Host>(&mut self, host: &mut H, goes_on: bool) -> Result<(), H::Error> {
         (self.view, self.credit, self.node_sections) = (None, 0, 0);
-        // The checkpoint frees those that are empty already.
+        // The checkpoint frees sections that are already empty.
         self.victims.retain(|v| host.valid(v.sec) > 0);
         let written = host.checkpoint(goes_on)?;
         self.size.committed(std::mem::take(&mut self.moved), written, &host.figures());

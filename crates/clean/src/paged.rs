@@ -1,10 +1,10 @@
-//! A table by number whose empty parts take no memory.
+//! A table by number. Parts that are empty take no memory.
 
 /// Entries of a page.
 const PAGE: usize = 256;
 
-/// A table of entries that are all the same at first. A page is allocated with the first change of one of its entries, so memory
-/// follows what is used of a volume, not its size. A look-up takes constant time.
+/// A table of entries that are all the same at first. A page is allocated with the first change of one of its
+/// entries, so memory follows what is used of a volume, not its size. A look-up takes constant time.
 #[derive(Clone, Debug)]
 pub struct Paged<T> {
     pages: Vec<Option<Box<[T]>>>,

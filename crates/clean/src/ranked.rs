@@ -1,5 +1,5 @@
-//! An ordered set with access by rank: chunks of sorted keys, so that finding a rank walks over the lengths of a few hundred
-//! chunks.
+//! An ordered set with access by rank: chunks of sorted keys, so that finding a rank walks over the lengths
+//! of a few hundred chunks.
 
 /// Age stamp and section.
 pub type Key = (u64, u32);

@@ -1,4 +1,4 @@
-//! Sections, as the policies see them.
+//! Sections, as input of the policies.
 
 /// Blocks in a segment.
 pub const BLOCKS_PER_SEG: u32 = 512;

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use segno_clean::guard::{Extent, Guarded, least_reserve};
 
-/// The two bounds as they are documented, over rationals: `o >= 11 + 2 * sqrt(s)`, or `o >= 10 + ceil(s/b) + ceil(n/b)`.
+/// The two bounds as they are documented, over rationals: `o >= 11 + 2 * sqrt(s)`, or
+/// `o >= 10 + ceil(s/b) + ceil(n/b)`.
 fn suffices(o: u64, s: u64, b: u64, n: u64) -> bool {
     any(o, s) || few(o, s, b, n)
 }
@@ -68,7 +69,7 @@ proptest! {
         prop_assert!(!suffices(least - 1, s, b, n));
     }
 
-    /// The greatest number of nodes is guarded, and one more is not, unless so many do not fit.
+    /// The greatest number of nodes is guarded, and one more is not unless the volume cannot hold it.
     #[test]
     fn one_node_more_is_not_guarded(s in 1..5_000_u64, b in 512..4_000_u64, o in 0..400_u64, rest in 0..4_000_u64) {
         let volume = extent(s, b, o, rest);
@@ -81,7 +82,7 @@ proptest! {
         }
     }
 
-    /// More reserve never guards fewer nodes, and what is guarded is covered.
+    /// A larger reserve never guards fewer nodes, and `covers` has its limit at the guarded number.
     #[test]
     fn the_guard_grows_with_the_reserve(s in 1..5_000_u64, b in 512..4_000_u64, o in 0..400_u64) {
         let (less, more) = (extent(s, b, o, 0).guarded(), extent(s, b, o + 1, 0).guarded());

@@ -67,8 +67,8 @@ fn pick_at(name: &str, index: &Index, now: u64) -> Option<u32> {
 
 const SEVEN_DAYS: u64 = 7 * 24 * 3600;
 
-/// Linux's pass over the tree of ages of what is older than the threshold, and its second one with the threshold at zero
-/// where the volume is younger than that itself. `node` is what a node block counts, in halves.
+/// Linux scans the tree of ages of sections older than the threshold, and again with a threshold of zero if
+/// the volume is younger than the threshold. `node` is the weight of a node block, in halves.
 fn atgc_by_scan(all: &[Candidate], now: u64, node: u64) -> Option<u32> {
     let found = atgc_pass(all, SEVEN_DAYS, node);
     if found.is_none() && now < SEVEN_DAYS { atgc_pass(all, 0, node) } else { found }
@@ -115,7 +115,8 @@ proptest! {
         }
     }
 
-    /// The openings of the sections are 100 times the given numbers; few distinct ones, so that there are ties.
+    /// The openings of the sections are 100 times the given numbers; few distinct ones, so that there are
+    /// ties.
     #[test]
     fn benefit_finds_what_a_scan_finds(
         steps in prop::collection::vec(step(), 1..400),
@@ -134,7 +135,7 @@ proptest! {
         let written = 1000;
         let score = |c: &Candidate| {
             let (valid, full) = (u64::from(c.valid), u64::from(PER_SEC));
-            // Multiples of every B + v would not fit; 2^40 tells the scores of these few fills apart.
+            // Multiples of every B + v would overflow; 2^40 separates the scores of these few fills.
             (((full - valid) * (written - opened(c.sec))) << 40) / (full + valid)
         };
         let data: Vec<Candidate> = all.into_iter().filter(|c| c.class == Class::Data).collect();
@@ -172,7 +173,7 @@ proptest! {
     }
 }
 
-/// Data 900 of 1024, node 300: what the patches' versions do with and without their flag.
+/// Data 900 of 1024, node 300: the choices of both patch versions with and without their flag.
 #[test]
 fn the_two_versions_of_the_patch_differ_where_only_nodes_are_left() {
     let mut index = Index::new(4, PER_SEC);

@@ -5,7 +5,7 @@ use crate::ring::SUPERBLOCKS;
 use crate::superblock::JournalSuperblock;
 use segno_format::BLOCK_SIZE;
 
-/// What a journal's superblock says.
+/// Facts from a journal's superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct About {
     /// The uuid of its volume.
@@ -33,13 +33,13 @@ impl About {
         })
     }
 
-    /// Bytes of its area: those of the ring, and of the superblocks in front.
+    /// Bytes of its area: superblocks and ring.
     #[must_use]
     pub fn area_bytes(&self) -> u64 {
         self.blocks().saturating_mul(BLOCK_SIZE as u64)
     }
 
-    /// Blocks of its area: those of the ring, and of the superblocks in front.
+    /// Blocks of its area: superblocks and ring.
     #[must_use]
     pub fn blocks(&self) -> u64 {
         (self.bytes / BLOCK_SIZE as u64).saturating_add(SUPERBLOCKS)

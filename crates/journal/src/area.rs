@@ -1,4 +1,4 @@
-//! Where a journal lives: consecutive blocks of some device, or a device of its own.
+//! Location of a journal: consecutive blocks of a device, or a whole device.
 use crate::error::{Error, Result};
 use segno_device::{BlockDevice, Operation, Overlay, Zone, ZoneKind};
 use segno_format::Block;
@@ -20,8 +20,9 @@ impl Area {
         Self { dev, start: 0, blocks }
     }
 
-    /// The gap between the end of a volume of `volume_blocks` and the end of its device; `None` if there is none.
-    /// Neither Linux nor f2fs-tools look at it. It begins at a multiple of 2 MiB. Zones that must be written in order are none.
+    /// The gap between a volume of `volume_blocks` and the end of its device, from a multiple of 2 MiB on.
+    /// Linux and f2fs-tools do not use it. `None` if there is no gap, or if it has zones that must be written
+    /// in order.
     #[must_use]
     pub fn tail(dev: Arc<dyn BlockDevice>, volume_blocks: u64) -> Option<Self> {
         let start = volume_blocks.checked_next_multiple_of(segno_format::BLOCKS_PER_SEG.into())?;
@@ -31,13 +32,13 @@ impl Area {
         overwritten.then_some(Self { dev, start, blocks })
     }
 
-    /// Its first blocks, up to this number.
+    /// Its first blocks, up to `most`.
     #[must_use]
     pub fn first(self, most: u64) -> Self {
         Self { blocks: self.blocks.min(most), ..self }
     }
 
-    /// Its blocks from this number on.
+    /// Its blocks after the first `blocks`.
     #[must_use]
     pub fn after(self, blocks: u64) -> Self {
         let skipped = blocks.min(self.blocks);

@@ -26,7 +26,8 @@ impl<'a> Bytes<'a> {
     pub(crate) fn u64(&mut self) -> Result<u64, &'static str> {
         self.array().map(u64::from_le_bytes)
     }
-    /// A number that is counted up by one from 0: none comes near its end, where counting on would overflow.
+    /// A number that starts at 0 and is incremented by one. Values above half of the range are refused, so
+    /// that an increment cannot overflow.
     pub(crate) fn counter(&mut self) -> Result<u64, &'static str> {
         self.u64().and_then(|n| if n > u64::MAX / 2 { Err("number that is too large") } else { Ok(n) })
     }

@@ -1,8 +1,8 @@
-//! What can go wrong with a journal, and what to do about it.
+//! Errors of the journal. Their messages name the remedy.
 
 use segno_device::Operation;
 
-/// See [`Error`].
+/// Result of an operation on the journal.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// A failure of the journal.
@@ -11,7 +11,7 @@ pub enum Error {
     /// The device failed.
     #[error("{op} of journal block {at} failed: {source}")]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         op: Operation,
         /// Block of the device.
         at: u64,
@@ -21,7 +21,7 @@ pub enum Error {
     /// The area holds no journal.
     #[error("no journal: neither copy of its superblock is valid ({why})")]
     Absent {
-        /// What is wrong with the superblock.
+        /// The defect of the superblock.
         why: &'static str,
     },
     /// The journal was made by a later version of the program.
@@ -60,7 +60,7 @@ pub enum Error {
         /// The uuid of that volume.
         volume: [u8; 16],
     },
-    /// Reclaim first: a checkpoint frees what it covers.
+    /// The journal is full. A checkpoint must free space first.
     #[error("the journal is full: {needed} blocks needed, {free} free; a checkpoint makes room")]
     Full {
         /// Blocks that the group takes.
@@ -68,7 +68,7 @@ pub enum Error {
         /// Blocks that groups may still take.
         free: u64,
     },
-    /// Not even an empty journal would take it.
+    /// The group is larger than an empty journal.
     #[error("a group of {blocks} blocks does not fit in a journal of {ring}")]
     TooLarge {
         /// Blocks that the group takes.
@@ -76,7 +76,7 @@ pub enum Error {
         /// Blocks of the ring.
         ring: u64,
     },
-    /// A section was given that its group cannot hold.
+    /// The group cannot hold the epoch of a section.
     #[error("a section's epoch {section} does not lie in the group's ({group}) or up to 2^32 behind it")]
     Epoch {
         /// Epoch of the section.
@@ -84,7 +84,7 @@ pub enum Error {
         /// Lowest epoch of the group.
         group: u64,
     },
-    /// The checksum is right but the content is not: a defect of whoever wrote it.
+    /// A group has correct checksums and invalid content: the program that wrote it is defective.
     #[error(
         "corrupt journal group {seq} at block {at}: {why}; `segno journal discard` gives up what it holds"
     )]
@@ -93,7 +93,7 @@ pub enum Error {
         seq: u64,
         /// Block of the device.
         at: u64,
-        /// What is wrong with it.
+        /// The defect of its content.
         why: &'static str,
     },
     /// An earlier write or flush failed.

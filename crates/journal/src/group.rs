@@ -1,4 +1,4 @@
-//! Groups: what is appended at once and accepted as a whole.
+//! Groups of records, which are appended at once and accepted as a whole.
 use crate::error::{Error, Result};
 use crate::record::Record;
 use segno_format::Ino;
@@ -6,12 +6,12 @@ use segno_format::Ino;
 /// Bytes of a section's header: ino, length of the records, epoch counted from the group's.
 const SECTION_HEADER: usize = 12;
 
-/// What a group is.
+/// Kind of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// All records of an epoch that are not in the log yet.
     Epoch,
-    /// Complete operations of epochs whose group is still to come, closed under what they depend on.
+    /// Complete operations of epochs whose group follows later, with all operations that they depend on.
     Fsync,
 }
 
@@ -20,13 +20,13 @@ pub enum Kind {
 pub struct Section {
     /// The inode that the records change.
     pub ino: Ino,
-    /// At least the group's.
+    /// Epoch of the records, at least that of the group.
     pub epoch: u64,
     /// In the order in which they were made.
     pub records: Vec<Record>,
 }
 
-/// See the module.
+/// Records that are appended at once and accepted as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// Whether the group closes epochs.
@@ -37,7 +37,7 @@ pub struct Group {
     pub sections: Vec<Section>,
 }
 
-/// A group that counts.
+/// A group that is accepted for replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accepted {
     /// Sequence number.
@@ -54,7 +54,7 @@ pub struct Accepted {
 }
 
 impl Accepted {
-    /// Its checksums are right, its content is not.
+    /// The error for invalid content under correct checksums.
     pub(crate) fn corrupt(&self, why: &'static str) -> Error {
         Error::Corrupt { seq: self.seq, at: self.index, why }
     }
@@ -66,7 +66,8 @@ impl Group {
         self.sections.iter().map(|s| s.epoch).fold(self.epoch, u64::max)
     }
 
-    /// The sections as bytes, cut into payloads of at most `most` bytes where a single record is not larger.
+    /// The sections as bytes, cut into payloads of up to `most` bytes. A payload is larger only if a single
+    /// record is.
     pub(crate) fn payloads(&self, most: usize) -> Result<Vec<Vec<u8>>> {
         let mut out = vec![Vec::new()];
         let mut record_bytes = Vec::new();

@@ -1,4 +1,5 @@
-//! The header of a group: 64 bytes at the start of its first block, checked by the group's and the header's checksum.
+//! The header of a group: 64 bytes at the start of its first block, checked by the group's and the header's
+//! checksum.
 use crate::bytes::Bytes;
 use crate::group::Kind;
 use segno_format::{Block, crc};
@@ -12,7 +13,7 @@ pub(crate) fn has_magic(block: &Block) -> bool {
     block.u32_at(0) == MAGIC
 }
 
-/// What the header says the payload is.
+/// Type of the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PayloadKind {
     Group(Kind),
@@ -33,25 +34,25 @@ impl PayloadKind {
     }
 }
 
-/// See the module.
+/// Header of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub kind: PayloadKind,
-    /// The group goes on in the next one; it counts only together with the last.
+    /// The group continues in the next one, and is accepted only together with its last part.
     pub more: bool,
     pub seq: u64,
     /// Lowest and highest epoch of its sections, or the boundary of its intent.
     pub epoch: u64,
     pub last_epoch: u64,
-    /// Groups up to this one were durable when this one was written, and so was the data that they map.
+    /// Groups up to this number were durable when this one was written, and so was the data that they map.
     pub durable_seq: u64,
     pub blocks: u32,
     pub payload_len: u32,
-    /// Which mount wrote it: what a crash left of one never continues another.
+    /// Number of the mount that wrote it: remains of one mount never continue the log of another.
     pub mount: u32,
-    /// Checksum of the header before: groups form a chain.
+    /// Checksum of the previous header, which makes the groups a chain.
     pub prev_crc: u32,
-    /// Of all bytes behind the header, up to the end of the last block.
+    /// Checksum of all bytes after the header, up to the end of the last block.
     pub payload_crc: u32,
 }
 
@@ -72,7 +73,7 @@ impl Header {
         (out, sum)
     }
 
-    /// The header and its checksum, if the bytes are one.
+    /// Decodes a header, and returns it with its checksum.
     pub(crate) fn decode(bytes: &[u8], seed: u32) -> Result<(Self, u32), &'static str> {
         let (covered, sum) = bytes.split_at_checked(HEADER - 4).ok_or("header is cut off")?;
         let (mut b, sum) = (Bytes(covered), Bytes(sum).u32()?);
@@ -109,7 +110,7 @@ mod tests {
     use super::*;
 
     impl Header {
-        /// Of the first group, of one epoch, without payload.
+        /// Header of the first group, of one epoch, without payload.
         pub(crate) fn sound() -> Self {
             Self {
                 kind: PayloadKind::Group(Kind::Epoch),
@@ -127,7 +128,7 @@ mod tests {
         }
     }
 
-    /// Counting on from the largest number there is would overflow.
+    /// Incrementing the largest number would overflow.
     #[test]
     fn a_number_at_its_end_is_no_group() {
         let sound = Header { epoch: 2, last_epoch: 3, blocks: 1, ..Header::sound() };

@@ -1,4 +1,4 @@
-//! The journal of a mounted volume: appending, and giving space back.
+//! The journal of a mounted volume: appending groups and releasing space.
 use crate::about::About;
 use crate::area::Area;
 use crate::error::{Error, Result};
@@ -12,13 +12,13 @@ use parking_lot::{Mutex, MutexGuard};
 use segno_format::{BLOCK_SIZE, Block};
 use std::collections::VecDeque;
 
-/// Blocks that only intents may take, so that a full journal can always be emptied by a checkpoint.
+/// Blocks reserved for announcements, so that a full journal can always be emptied by a checkpoint.
 const FOR_INTENTS: u64 = 2;
 
-/// Where a group went.
+/// Position of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
-    /// Counts groups; the journal is durable up to here when a [`Journal::flush`] returns that began later.
+    /// Sequence number of the group. It is durable when a [`Journal::flush`] returns that began later.
     pub seq: u64,
     /// Bytes that it took.
     pub bytes: u64,
@@ -31,27 +31,27 @@ pub struct Usage {
     pub size: u64,
     /// Bytes that replay would still need.
     pub used: u64,
-    /// What groups may still take; less than `size - used`, since a checkpoint must find room.
+    /// Bytes that groups may still take; less than `size - used`, as a checkpoint needs room.
     pub free: u64,
 }
 
-/// See the module. Calls may come from any thread.
+/// The journal of a mounted volume. Methods can be called from any thread.
 #[derive(Debug)]
 pub struct Journal {
     pub(crate) ring: Ring,
-    /// Payload at which a group is cut.
+    /// Size at which a payload is cut into several groups.
     pub(crate) group_payload: usize,
     state: Mutex<State>,
 }
 
-/// A group in the ring that is not to be overwritten.
+/// A group in the ring that must not be overwritten.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Live {
     pub seq: u64,
     pub index: u64,
     pub blocks: u64,
     pub prev_crc: u32,
-    /// `None` for an intent.
+    /// `None` for an announcement.
     pub last_epoch: Option<u64>,
 }
 
@@ -59,15 +59,15 @@ pub(crate) struct Live {
 struct State {
     /// As last written.
     superblock: JournalSuperblock,
-    /// Generation of the newest superblock known to be durable; the space in front of its tail is free.
+    /// Generation of the newest superblock known to be durable; the space before its tail is free.
     durable_generation: u64,
     head: Tail,
     live: VecDeque<Live>,
     used: u64,
-    /// The ring's blocks in front of this one have storage on the host.
+    /// The blocks of the ring before this one have storage on the host.
     stored: u64,
     durable_seq: u64,
-    /// Announced and not yet in force.
+    /// The announced checkpoint, until it is in force.
     intent: Option<Anchor>,
     failed: bool,
 }
@@ -79,7 +79,7 @@ impl Journal {
     /// The largest area that is used, in blocks.
     pub const MOST_BLOCKS: u64 = MOST_BLOCKS;
 
-    /// Makes an empty journal; one of the same volume that is there is given up. `unique` is a random number.
+    /// Creates an empty journal. An existing journal of the volume is lost. `unique` is a random number.
     pub fn create(space: Vacant, cp: &Checkpoint, unique: [u8; 16]) -> Result<Self> {
         let area = space.area();
         let blocks = area.blocks();
@@ -103,7 +103,8 @@ impl Journal {
         Self::start(area, superblock, Tail { index: 0, seq: 1, prev_crc: 0 }, VecDeque::new())
     }
 
-    /// Goes on behind `head`: a new mount of the journal, durably told apart from those before.
+    /// Continues the log at `head` as a new mount of the journal. The superblock with the number of this
+    /// mount is durable on return.
     pub(crate) fn start(
         area: Area,
         superblock: JournalSuperblock,
@@ -135,7 +136,8 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Writes a group. It is accepted after a crash if all of it, and all before it, arrived; [`Journal::flush`] sees to it.
+    /// Writes a group. After a crash it is accepted if all of it and all groups before it are on the device,
+    /// which [`Journal::flush`] ensures.
     pub fn append(&self, group: &Group) -> Result<Position> {
         let payloads = group.payloads(self.group_payload)?;
         self.write_groups(
@@ -146,8 +148,8 @@ impl Journal {
         )
     }
 
-    /// Announces a checkpoint: when its last block is durable, it is the one that replay starts from. Every group of an
-    /// epoch up to its boundary has been appended. Flush before that last block is written.
+    /// Announces a checkpoint: replay starts from it once its last block is durable. Every group of an epoch
+    /// up to its boundary must have been appended. Flush before that last block is written.
     pub fn intend(&self, cp: CpIntent) -> Result<Position> {
         let boundary = cp.boundary;
         let mut anchor = Anchor { cp, first_seq: 0 };
@@ -165,7 +167,7 @@ impl Journal {
         Ok(position)
     }
 
-    /// The checkpoint announced last is durable: what it covers is given back.
+    /// Releases the space of groups that the announced checkpoint covers. The checkpoint must be durable.
     pub fn reclaim(&self) -> Result<()> {
         let mut state = self.lock()?;
         let Some(anchor) = state.intent.take() else { return Ok(()) };
@@ -183,7 +185,7 @@ impl Journal {
         self.write_superblock(&mut state)
     }
 
-    /// Everything appended before the call is durable.
+    /// Makes everything durable that was appended before the call.
     pub fn flush(&self) -> Result<()> {
         let (seq, generation) = {
             let state = self.lock()?;
@@ -192,7 +194,7 @@ impl Journal {
         let done = self.ring.area.flush();
         let mut state = self.state.lock();
         if let Err(e) = done {
-            // What the failed flush was to cover may be lost for good.
+            // Writes that the failed flush should have covered may be lost for good.
             state.failed = true;
             return Err(e);
         }
@@ -209,7 +211,8 @@ impl Journal {
         Ok(())
     }
 
-    /// The volume is unmounted: its last checkpoint, announced and durable, covers every group. Nothing is appended after.
+    /// Marks the journal clean at unmount. The last checkpoint was announced and is durable; if groups after
+    /// its boundary remain, the journal stays in use. Nothing may be appended afterwards.
     pub fn close(&self) -> Result<()> {
         self.reclaim()?;
         self.flush()?;
@@ -227,7 +230,8 @@ impl Journal {
         self.flush()
     }
 
-    /// See [`Replay::stamp`](crate::Replay::stamp).
+    /// The block with which mounts of this journal begin their writes to a zone
+    /// ([`Replay::stamp`](crate::Replay::stamp)).
     #[must_use]
     pub fn stamp(&self) -> Block {
         stamp(&self.state.lock().superblock.journal)
@@ -242,7 +246,7 @@ impl Journal {
         Usage { size: bytes(self.ring.blocks), used: bytes(state.used), free: bytes(free) }
     }
 
-    /// The epoch that the first operation of this mount has at least.
+    /// The lowest epoch that operations of this mount may have.
     #[must_use]
     pub fn next_epoch(&self) -> u64 {
         let state = self.state.lock();
@@ -258,7 +262,7 @@ impl Journal {
         self.ring.blocks.saturating_sub(state.used + reserved)
     }
 
-    /// Space that a superblock not yet durable gives back; `Full` if there is none.
+    /// Makes a superblock durable that releases space; `Full` if there is none.
     fn make_room<'a>(
         &'a self,
         state: MutexGuard<'a, State>,
@@ -273,7 +277,7 @@ impl Journal {
         self.lock()
     }
 
-    /// Writes payloads as consecutive groups, of which all but the last say that more follows.
+    /// Writes payloads as consecutive groups. All but the last are marked as continued.
     fn write_groups(
         &self,
         kind: PayloadKind,
@@ -339,14 +343,14 @@ impl Journal {
         Ok(Position { seq, bytes: count * BLOCK_SIZE as u64 })
     }
 
-    /// Sees to the storage of the next blocks of the ring.
+    /// Ensures that the next blocks of the ring have storage.
     fn store(&self, state: &mut State, index: u64, count: u64) {
         if state.stored < (index + count).min(self.ring.blocks) {
             state.stored = self.ring.store(state.stored.max(index), count);
         }
     }
 
-    /// Writes the copy that is the older one. The other is durable.
+    /// Writes the older copy. The other one is durable.
     fn write_superblock(&self, state: &mut State) -> Result<()> {
         state.superblock.generation += 1;
         let at = state.superblock.generation % SUPERBLOCKS;
@@ -354,8 +358,8 @@ impl Journal {
         self.ring.area.write(at, &[&block]).inspect_err(|_| state.failed = true)
     }
 
-    /// Erases the journal in `area`, durably, and nothing that follows it there. Changes that the volume's checkpoint lacks are lost.
-    /// The superblocks are erased last, so that a cut leaves a journal.
+    /// Erases the journal in `area` durably, and nothing after it. Changes that the volume's checkpoint lacks
+    /// are lost. The superblocks are erased last, so that a journal remains after a power cut.
     pub fn discard(area: &Area) -> Result<()> {
         let blocks = About::read(area)?.blocks();
         area.clone().first(blocks).erase()

@@ -1,26 +1,33 @@
-//! The metadata journal: what changed since the last checkpoint, in a ring beside the F2FS volume.
+//! The metadata journal: changes since the last checkpoint, in a ring outside the F2FS volume.
 //!
-//! The volume itself stays a plain F2FS volume, whose last checkpoint the journal never touches. After a crash
+//! The volume itself stays a plain F2FS volume, whose last checkpoint the journal never touches. After a
+//! crash
 //!
-//! > state = last checkpoint + replay of the accepted groups, in log order, without sections of epochs up to its boundary.
+//! > state = last checkpoint + replay of the accepted groups, in log order, without sections of epochs up to
+//! > its boundary.
 //!
-//! # What the one who appends must keep
+//! # Duties of the caller
 //!
-//! * Every record of one operation has the same epoch, and goes out in one group or in a group before its epoch's.
-//! * An epoch goes out as one [`Kind::Epoch`] group when all its operations are over. [`Kind::Fsync`] groups may take
-//!   parts of it out before, complete operations with everything they depend on.
-//! * A block that a [`record::Map`] names was written, and flushed, before the group is appended; or the map carries its
-//!   checksum. Then one [`Journal::flush`] covers both, if the journal is on the volume's device; else the volume's device
-//!   is flushed first.
-//! * A block or nid that was freed since the last checkpoint is not used again before the next one is durable.
-//! * Before the last block of a checkpoint is written, [`Journal::intend`] announced it and [`Journal::flush`] returned.
-//!   When it is durable, [`Journal::reclaim`].
+//! * All records of an operation have the same epoch and are in one group: that of the epoch, or one before
+//!   it.
+//! * An epoch is written as one [`Kind::Epoch`] group after all its operations have ended. [`Kind::Fsync`]
+//!   groups may contain parts of it earlier: complete operations with everything they depend on.
+//! * A block that a [`record::Map`] names is written and flushed before the group is appended, or the map has
+//!   its checksum. With the checksum one [`Journal::flush`] covers both if the journal is on the volume's
+//!   device; otherwise the volume's device is flushed first.
+//! * A block or nid that was freed since the last checkpoint is not used again before the next one is
+//!   durable.
+//! * Before the last block of a checkpoint is written, [`Journal::intend`] has announced it and
+//!   [`Journal::flush`] has returned. When it is durable, the caller calls [`Journal::reclaim`].
 //!
-//! # What the journal keeps
+//! # Guarantees
 //!
-//! * A group is accepted whole or not at all, and only if every group before it is. So is an epoch that needed several.
-//! * A group that recovery did not accept is never accepted later: what is appended from then on is of another mount.
-//! * If anybody else checkpointed the volume, or wrote to it, since the last group, the journal has no effect at all.
+//! * A group is accepted as a whole or not at all, and only if every group before it is accepted. The same
+//!   holds for an epoch of several groups.
+//! * A group that recovery did not accept is never accepted later: groups appended from then on belong to
+//!   another mount.
+//! * If another program has checkpointed or written to the volume since the last group, the journal has no
+//!   effect.
 #![forbid(unsafe_code)]
 #![warn(missing_docs, unreachable_pub)]
 #![warn(clippy::indexing_slicing)]

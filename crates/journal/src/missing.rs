@@ -1,14 +1,14 @@
-//! Why the journal that a volume needs is not there: one rule for mounts and checks.
+//! Why a volume lacks the journal that it needs: one rule for mounts and checks.
 use crate::error::{Error, Result};
 use crate::open::{Opened, Stale};
 
-/// What is in the place of a journal that was in use when its volume was left.
+/// Why a volume lacks the journal that was in use when its last mount ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Missing {
     /// The device ends with the volume.
     #[error("nothing follows the volume")]
     NoSpace,
-    /// Less space than a journal has.
+    /// The space is smaller than a journal.
     #[error("there are only {blocks} blocks for one")]
     TooSmall {
         /// Size of the space.
@@ -17,16 +17,16 @@ pub enum Missing {
     /// No valid superblock of a journal.
     #[error("there is none in its place ({why})")]
     Absent {
-        /// What is wrong with the superblock.
+        /// The defect of the superblock.
         why: &'static str,
     },
-    /// A journal that was not in use.
+    /// The journal there was not in use.
     #[error("the one in its place is not that: {0}")]
     Stale(Stale),
 }
 
 impl Missing {
-    /// Of the place where the journal should be; `None` if it is there, or the place cannot be read.
+    /// Judges the place where the journal should be; `None` if it is there, or the place cannot be read.
     #[must_use]
     pub fn of(opened: &Result<Opened>) -> Option<Self> {
         match opened {

@@ -1,4 +1,4 @@
-//! Opening a journal after a mount or a crash: what of it counts.
+//! Opening a journal after a mount or a crash: which of its groups are accepted.
 use crate::area::Area;
 use crate::bytes::Bytes;
 use crate::error::{Error, Result};
@@ -15,12 +15,12 @@ use segno_format::checkpoint::newer_pack;
 use segno_format::{Block, BlockAddr};
 use std::collections::{BTreeSet, VecDeque};
 
-/// What a journal is to a volume.
+/// State of a journal relative to a volume.
 #[derive(Debug)]
 pub enum Opened {
-    /// It belongs to the checkpoint; there may be something to replay.
+    /// It follows the checkpoint in force; there may be groups to replay.
     Usable(Box<Replay>),
-    /// It has no effect: [`Journal::create`] a new one in its place.
+    /// It has no effect; [`Journal::create`] makes a new one in its place.
     Stale(Stale),
 }
 
@@ -33,11 +33,11 @@ pub enum Stale {
     /// The superblock records a larger area.
     #[error("its area is smaller than it was")]
     Truncated,
-    /// Normal: somebody else mounted the volume after a clean unmount.
+    /// Not an error: the volume was mounted without the journal after a clean unmount.
     #[error("it was empty, and the volume has been used without it since")]
     Unused,
-    /// The volume has had no checkpoint but the first since it was formatted, and the journal follows a later one: it is left from the volume
-    /// that was there before, under the same id.
+    /// The first checkpoint since the volume was formatted is in force, and the journal follows neither that
+    /// nor the next one: it is left from a previous volume with the same id.
     #[error("the volume was formatted again since, with the same id")]
     Reformatted,
     /// The chain of groups does not begin at the checkpoint in force.
@@ -47,11 +47,11 @@ pub enum Stale {
         journal: u64,
         /// Version in force.
         volume: u64,
-        /// What the volume lacks for good.
+        /// Changes that the volume lacks for good.
         lost: Lost,
     },
-    /// No checkpoint of the volume is as new as the one that the journal follows: that one is damaged, or the volume is an
-    /// older copy.
+    /// No checkpoint of the volume is as new as the one that the journal follows: either that checkpoint is
+    /// damaged, or the volume is an older copy.
     #[error(
         "the journal follows checkpoint {journal:#x}, with {records} records of {inodes} inodes, and the newest checkpoint that can be read \
          is {volume:#x}"
@@ -61,7 +61,7 @@ pub enum Stale {
         journal: u64,
         /// Version in force.
         volume: u64,
-        /// Records after it.
+        /// Records after the checkpoint.
         records: u64,
         /// Inodes that they change.
         inodes: u64,
@@ -71,30 +71,30 @@ pub enum Stale {
         "the volume's newest checkpoint is unreadable, and what followed the one before is no longer in the journal"
     )]
     Reclaimed,
-    /// A group that was durable is none any more, and groups follow it.
+    /// A group that was durable is damaged, and groups follow it.
     #[error(
         "group {seq} of the journal, at its block {at}, is damaged, and changes that were durable are in it and behind it; the {kept} \
          records before it are whole"
     )]
     DamagedGroup {
-        /// Its number.
+        /// Its sequence number.
         seq: u64,
         /// Its first block, counted from the start of the journal.
         at: u64,
-        /// Records in front of it that the volume lacks.
+        /// Records before it that the volume lacks.
         kept: u64,
     },
-    /// A block that only this journal's mounts leave alone has changed.
+    /// A block has changed that mounts with this journal leave unchanged.
     #[error("block {at} was written without it: the volume was mounted elsewhere since the crash; {lost}")]
     ForeignWrite {
         /// The block.
         at: BlockAddr,
-        /// What the volume lacks for good.
+        /// Changes that the volume lacks for good.
         lost: Lost,
     },
 }
 
-/// Committed changes that only a journal without effect had.
+/// Committed changes that only a journal without effect contained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{records} committed changes of {inodes} inodes, which only it had, are lost")]
 pub struct Lost {
@@ -105,13 +105,13 @@ pub struct Lost {
 }
 
 impl Stale {
-    /// Whether it was in use when the volume was left, so that what it held is lost.
+    /// Whether it was in use when the last mount of the volume ended, so that its changes are lost.
     #[must_use]
     pub fn was_in_use(&self) -> bool {
         !matches!(self, Self::OtherVolume | Self::Truncated | Self::Unused | Self::Reformatted)
     }
 
-    /// What another implementation made the volume lose, if it is anything.
+    /// Changes that the volume lost because another implementation wrote to it, if any.
     #[must_use]
     pub fn lost(&self) -> Option<Lost> {
         match self {
@@ -122,14 +122,14 @@ impl Stale {
         }
     }
 
-    /// Whether the journal proves that something durable is lost: a checkpoint that the volume had, or a group. A new checkpoint would
-    /// remove the evidence, and reuse blocks that what is lost refers to.
+    /// Whether the journal proves that durable data is lost: a checkpoint of the volume, or a group. A new
+    /// checkpoint would remove the evidence and reuse blocks that the lost data refers to.
     #[must_use]
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::AheadOfVolume { .. } | Self::Reclaimed | Self::DamagedGroup { .. })
     }
 
-    /// What a user can do about damage.
+    /// Advice for the user in case of damage.
     #[must_use]
     pub fn way_out(&self) -> &'static str {
         match self {
@@ -145,26 +145,26 @@ impl Stale {
     }
 }
 
-/// A journal that belongs to the volume's checkpoint. Reading it changes nothing.
+/// A journal that follows the volume's checkpoint. Reading it changes nothing.
 #[derive(Debug)]
 pub struct Replay {
     ring: Ring,
     superblock: JournalSuperblock,
     anchor: Anchor,
     accepted: Vec<Accepted>,
-    /// Everything from the tail that stays in the ring.
+    /// All groups from the tail on, which stay in the ring.
     live: VecDeque<Live>,
     head: Tail,
     /// Why the log ends where it does.
     end: &'static str,
 }
 
-/// Up to where a log is followed.
+/// Condition under which a log may end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// To where a cut has left it.
+    /// Only where a power cut can have left its end.
     Sound,
-    /// Or to a group that is damaged.
+    /// Also at a damaged group.
     Damaged,
 }
 
@@ -182,16 +182,17 @@ struct Scan {
 }
 
 impl Journal {
-    /// Reads the journal in `area` for the volume whose checkpoint in force is `cp` and whose blocks are `data`.
-    /// Nothing is written.
+    /// Reads the journal in `area` for the volume whose checkpoint in force is `cp` and whose blocks are
+    /// `data`. Nothing is written.
     pub fn open(area: Area, cp: &Checkpoint, data: &dyn BlockDevice) -> Result<Opened> {
         Self::open_up_to(End::Sound, area, cp, data)
     }
 
-    /// Gives up a group that was durable and is damaged, and all behind it. What is before it can be replayed then.
+    /// Discards a damaged group that was durable and all groups after it, so that the groups before it can be
+    /// replayed.
     pub fn give_up_damage(area: Area, cp: &Checkpoint, data: &dyn BlockDevice) -> Result<()> {
         match Self::open_up_to(End::Damaged, area, cp, data)? {
-            // The groups of a new mount begin where the damaged one was.
+            // The groups of a new mount begin in place of the damaged one.
             Opened::Usable(replay) => replay.into_journal().map(drop),
             Opened::Stale(_) => Ok(()),
         }
@@ -238,7 +239,7 @@ impl Journal {
         Ok(Opened::Usable(Box::new(Replay { ring, superblock, anchor, accepted, live, head, end })))
     }
 
-    /// Groups of changes in the journal in `area` that the volume lacks. A journal without effect has none.
+    /// Number of groups in the journal in `area` that the volume lacks; 0 for a journal without effect.
     pub fn changes(area: Area, cp: &Checkpoint, data: &dyn BlockDevice) -> Result<usize> {
         match Self::open(area, cp, data) {
             Ok(Opened::Usable(replay)) => Ok(replay.accepted().len()),
@@ -257,19 +258,19 @@ fn difference(journal: u64, volume: u64) -> String {
 }
 
 impl Replay {
-    /// The groups that count, in replay order.
+    /// The accepted groups, in replay order.
     #[must_use]
     pub fn accepted(&self) -> &[Accepted] {
         &self.accepted
     }
 
-    /// Everything of epochs up to this one is in the checkpoint.
+    /// The checkpoint has all changes of epochs up to this one.
     #[must_use]
     pub fn boundary(&self) -> u64 {
         self.anchor.cp.boundary
     }
 
-    /// Highest epoch that counts, or the boundary: the boundary of the checkpoint that ends recovery.
+    /// Highest accepted epoch, at least the boundary: the boundary of the checkpoint that completes recovery.
     #[must_use]
     pub fn last_epoch(&self) -> u64 {
         self.accepted.iter().map(|a| a.last_epoch).fold(self.boundary(), u64::max)
@@ -287,7 +288,7 @@ impl Replay {
         self.anchor.cp.version
     }
 
-    /// Bytes of the ring, and of what is in use of it.
+    /// Bytes of the ring, and bytes of it in use.
     #[must_use]
     pub fn size(&self) -> (u64, u64) {
         let used: u64 = self.live.iter().map(|l| l.blocks).sum();
@@ -295,25 +296,26 @@ impl Replay {
         (self.ring.blocks * bytes, used * bytes)
     }
 
-    /// All groups in replay order, without the sections that the checkpoint has.
+    /// All accepted groups in replay order, without the sections that the checkpoint has.
     pub fn groups(&self) -> impl Iterator<Item = Result<Group>> + '_ {
         self.payloads().map(|payload| payload?.group())
     }
 
-    /// The same, to be read in place.
+    /// Payloads of the accepted groups in replay order, to be read in place.
     pub fn payloads(&self) -> impl Iterator<Item = Result<Payload>> + '_ {
         let mut window = Window::default();
         self.accepted.iter().map(move |a| payload(&self.ring, &mut window, a, self.boundary()))
     }
 
-    /// The block that begins what a mount with this journal writes to a zone: before its first write, and afterwards.
+    /// The block with which mounts of this journal begin their writes to a zone, before
+    /// [`Replay::into_journal`] and after it.
     #[must_use]
     pub fn stamp(&self) -> Block {
         stamp(&self.superblock.journal)
     }
 
-    /// The journal, to go on with. It stays as it is until a checkpoint was announced, durable, and
-    /// [reclaimed](Journal::reclaim).
+    /// Continues the journal for a new mount. Its groups stay until a checkpoint has been announced, is
+    /// durable, and is [reclaimed](Journal::reclaim).
     pub fn into_journal(self) -> Result<Journal> {
         let mut superblock = self.superblock;
         superblock.last_epoch =
@@ -325,7 +327,7 @@ impl Replay {
 /// Why a journal has no anchor at the checkpoint in force.
 fn without_anchor(ring: &Ring, superblock: &JournalSuperblock, scan: &Scan, cp: &Checkpoint) -> Stale {
     let (journal, volume) = (superblock.anchor.cp.version, cp.version);
-    // The one checkpoint after the first may be lost. Of two, one would be there.
+    // One checkpoint after the first may be unreadable. Two would have replaced the first.
     if cp.is_first && journal.wrapping_sub(volume) > 1 {
         return Stale::Reformatted;
     }
@@ -387,12 +389,12 @@ fn scan(ring: &Ring, superblock: &JournalSuperblock) -> Result<Scan> {
     Ok(out)
 }
 
-/// Whether a recovery did not accept a group: a later mount goes on at its number.
+/// Whether recovery did not accept a group: a later mount continues at its number.
 fn is_cut_off(header: &Header, superblock: &JournalSuperblock) -> bool {
     header.seq >= superblock.mount_seq && header.mount < superblock.mount
 }
 
-/// Where the chain goes on.
+/// The position after the chain.
 fn behind(ring: &Ring, superblock: &JournalSuperblock, scan: &Scan) -> Tail {
     scan.chain.last().map_or(superblock.tail, |f| Tail {
         index: ring.after(f.live.index, f.live.blocks),
@@ -401,8 +403,9 @@ fn behind(ring: &Ring, superblock: &JournalSuperblock, scan: &Scan) -> Tail {
     })
 }
 
-/// The place where the chain ends, if a group behind it says that the one there was durable. A cut leaves no such group: the next one
-/// is written when the flush of the one before has returned. It begins at most a group further on.
+/// The place where the chain ends, if a later group records that the group there was durable. A power cut
+/// leaves no such group, as each one is written after the flush of the one before has returned. The later
+/// group begins within the length of one group.
 fn damaged(ring: &Ring, superblock: &JournalSuperblock, scan: &Scan) -> Result<Option<Tail>> {
     let end = behind(ring, superblock, scan);
     let (mut window, most) = (Window::default(), MAX_GROUP_BLOCKS.min(ring.blocks - 1));
@@ -417,7 +420,8 @@ fn damaged(ring: &Ring, superblock: &JournalSuperblock, scan: &Scan) -> Result<O
     Ok(None)
 }
 
-/// The first canary that has changed, or the first zone that somebody else wrote to. A new journal has no canaries yet.
+/// The first canary that has changed, or the first zone that another implementation wrote to. A new journal
+/// has no canaries yet.
 fn foreign_write(
     canaries: &[Canary],
     journal: &[u8; 16],
@@ -432,15 +436,16 @@ fn foreign_write(
     if canaries.is_empty() { Ok(None) } else { zones.without_stamp(canaries, journal, data) }
 }
 
-/// Takes groups off the end whose last part is missing.
+/// Removes groups whose last part is missing from the end.
 fn drop_unfinished(scan: &mut Scan) {
     while scan.chain.pop_if(|f| f.header.more).is_some() {
         scan.end = "an epoch without its last part";
     }
 }
 
-/// Cuts the chain at the first group that maps a block whose content did not arrive. The content of groups known to be durable is not
-/// looked at: their data is as durable. Returns the first block of theirs that a reset zone has lost.
+/// Cuts the chain at the first group that maps a block whose content is not on the volume. The content of
+/// groups known to be durable is not read, as their data is durable too. Returns the first block of durable
+/// data that a zone reset has lost.
 fn check_data(
     ring: &Ring,
     scan: &mut Scan,
@@ -466,12 +471,12 @@ fn check_data(
     Ok(None)
 }
 
-/// What a volume has of the data that a group names.
+/// State of the data that a group names.
 enum Arrival {
     Complete,
-    /// The flush that was to cover the group and its data did not return.
+    /// The flush of the group and its data did not return.
     Incomplete,
-    /// It was durable, and the zone of this block was reset.
+    /// The data was durable, and the zone of this block was reset.
     Lost(BlockAddr),
 }
 

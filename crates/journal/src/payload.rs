@@ -1,4 +1,4 @@
-//! The bytes of a group that counts, read where they are.
+//! The bytes of an accepted group, read in place.
 use crate::bytes::Bytes;
 use crate::error::Result;
 use crate::group::{Accepted, Group, Section};
@@ -40,7 +40,7 @@ impl Payload {
         self.which.bytes
     }
 
-    /// What the checkpoint does not have, in replay order. Nothing follows an error.
+    /// The sections that the checkpoint does not have, in replay order. An error is the last item.
     pub fn sections(&self) -> impl Iterator<Item = Result<Part<'_>>> {
         let mut bytes = Bytes(self.loaded.payload());
         let one = move || {
@@ -63,7 +63,7 @@ impl Payload {
         Ok(Part { ino, epoch, which: &self.which, body })
     }
 
-    /// All of it, copied.
+    /// Decodes the group into owned records.
     pub fn group(&self) -> Result<Group> {
         let section = |part: Part<'_>| {
             let records = part.records().collect::<Result<_>>()?;
@@ -75,7 +75,7 @@ impl Payload {
 }
 
 impl<'a> Part<'a> {
-    /// Nothing follows an error.
+    /// The records of the section in order. An error is the last item.
     pub fn records<B: From<&'a [u8]>>(&self) -> impl Iterator<Item = Result<Record<B>>> + use<'a, B> {
         let Self { which, mut body, .. } = *self;
         std::iter::from_fn(move || {
@@ -101,7 +101,7 @@ mod tests {
     use segno_device::MemDevice;
     use std::sync::Arc;
 
-    /// Sections of epochs that are counted from that of the group.
+    /// Reads back sections with epochs `counted` relative to that of the group.
     fn epochs(epoch: u64, counted: &[u32]) -> Vec<std::result::Result<u64, String>> {
         let ring = Ring { area: Area::whole(Arc::new(MemDevice::new(2 + 16))), blocks: 16, seed: 7 };
         let mut header = Header::sound();

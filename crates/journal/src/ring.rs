@@ -1,31 +1,32 @@
-//! The ring of blocks behind the two copies of the superblock.
+//! The ring of blocks that follows the two copies of the superblock.
 use crate::area::Area;
 use crate::error::Result;
 use crate::header::{HEADER, Header};
 use segno_format::{BLOCK_SIZE, Block, crc};
 use zerocopy::IntoBytes;
 
-/// Blocks in front of the ring.
+/// Blocks before the ring.
 pub(crate) const SUPERBLOCKS: u64 = 2;
-/// Smallest ring that is of any use.
+/// Smallest usable ring.
 pub(crate) const MIN_RING: u64 = 8;
-/// Blocks of the largest journal that is made, 4 GiB. The space may be the rest of a sparse image, far larger than its host's.
+/// Blocks of the largest journal that is made, 4 GiB. The space may be the rest of a sparse image, far larger
+/// than its host's.
 pub(crate) const MOST_BLOCKS: u64 = 1 << 20;
-/// Payload that makes a group full; a larger epoch becomes several.
+/// Payload at which a group is full; a larger epoch becomes several groups.
 pub(crate) const GROUP_PAYLOAD: usize = (4 << 20) - HEADER;
-/// No group is longer: one record may lie across the limit above.
+/// Maximum length of a group: one record may exceed the limit above.
 pub(crate) const MAX_GROUP_BLOCKS: u64 = 1024 + 64;
-/// Blocks of an image file that get storage together.
+/// Blocks of an image file that are allocated together.
 const STORAGE: u64 = 256;
 /// Blocks read at once while scanning.
 const WINDOW: u64 = 256;
 
-/// See the module. Indices count from the first block of the ring and are below `blocks`.
+/// The ring. Indices count from its first block and are below `blocks`.
 #[derive(Clone, Debug)]
 pub(crate) struct Ring {
     pub area: Area,
     pub blocks: u64,
-    /// What the checksums of groups start from.
+    /// Seed of the checksums of groups.
     pub seed: u32,
 }
 
@@ -37,12 +38,12 @@ pub(crate) struct Window {
 }
 
 impl Ring {
-    /// The index `n` blocks behind another.
+    /// The index `n` blocks after another.
     pub(crate) fn after(&self, index: u64, n: u64) -> u64 {
         (index + n) % self.blocks
     }
 
-    /// Writes consecutive blocks, around the end if need be.
+    /// Writes consecutive blocks, wrapping at the end of the ring.
     pub(crate) fn write(&self, index: u64, blocks: &[Block]) -> Result<()> {
         let refs: Vec<&Block> = blocks.iter().collect();
         let before_end = usize::try_from(self.blocks - index).unwrap_or(usize::MAX).min(refs.len());
@@ -51,22 +52,25 @@ impl Ring {
         if second.is_empty() { Ok(()) } else { self.area.write(SUPERBLOCKS, second) }
     }
 
-    /// The blocks in front of this one have storage, when all groups so far end before `head`. What was written once keeps its storage.
+    /// Index of the first block that may lack storage, if all groups so far end before `head`. A block that
+    /// was written once keeps its storage.
     pub(crate) fn stored(&self, head: u64) -> u64 {
         if self.area.may_have_holes() { head } else { self.blocks }
     }
 
-    /// Gives storage to what is a hole of an image file among the next `count` blocks from an index in front of which all have storage,
-    /// and to some blocks more: each commit would wait for the host's own journal otherwise. Returns up to where all have storage then.
+    /// Allocates holes of an image file among the next `count` blocks from `index` on and some blocks more,
+    /// as otherwise each commit would wait for the host's journal. All blocks before `index` have storage.
+    /// Returns the index up to which all blocks then have storage.
     pub(crate) fn store(&self, index: u64, count: u64) -> u64 {
         let end = (index + count + STORAGE).min(self.blocks);
         let (first, last) = (SUPERBLOCKS + index, SUPERBLOCKS + end);
-        // If the host has no space for all, it may have some for the group: that decides.
+        // If the host has no space for all blocks, it may still have space for the group; its write shows
+        // that.
         let _slower = self.area.zero(first, self.area.next_data(first).min(last));
         end
     }
 
-    /// Reads consecutive blocks, around the end if need be.
+    /// Reads consecutive blocks, wrapping at the end of the ring.
     pub(crate) fn read(&self, window: &mut Window, index: u64, count: u64) -> Result<Vec<Block>> {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         let mut out = Vec::with_capacity(count.min(MAX_GROUP_BLOCKS as usize));
@@ -77,7 +81,7 @@ impl Ring {
         Ok(out)
     }
 
-    /// Blocks from an index on, one at least: what the window has of them, or what it has now.
+    /// At least one block from an index on. Fills the window if it does not have that block.
     fn ahead<'a>(&self, window: &'a mut Window, index: u64) -> Result<&'a [Block]> {
         let has = |w: &Window| index.checked_sub(w.start).is_some_and(|at| at < w.blocks.len() as u64);
         if !has(window) {
@@ -91,7 +95,8 @@ impl Ring {
         Ok(window.blocks.get((index - window.start) as usize..).unwrap_or_default())
     }
 
-    /// The blocks of a group, and the checksum of its header. `header` gets its lengths and its payload's checksum.
+    /// The blocks of a group, and the checksum of its header. Sets the lengths and the payload checksum of
+    /// `header`.
     pub(crate) fn compose(&self, header: &mut Header, payload: &[u8]) -> (Vec<Block>, u32) {
         let mut blocks = vec![Block::zeroed(); (HEADER + payload.len()).div_ceil(BLOCK_SIZE)];
         let mut rest = payload;
@@ -111,7 +116,7 @@ impl Ring {
         (blocks, sum)
     }
 
-    /// The group at an index, if a whole one is there: header, its checksum, payload.
+    /// The group at an index, if it is complete.
     pub(crate) fn load(
         &self,
         window: &mut Window,
@@ -136,7 +141,7 @@ impl Ring {
     }
 }
 
-/// A group that is whole.
+/// A complete group.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub header: Header,
@@ -151,7 +156,7 @@ impl Loaded {
     }
 }
 
-/// Over everything behind the header, padding included, so that no bit of the group is free to change.
+/// Covers all bytes after the header, padding included, so that every changed bit of a group is detected.
 fn payload_crc(seed: u32, blocks: &[Block]) -> u32 {
     crc(seed, blocks.as_bytes().get(HEADER..).unwrap_or_default())
 }
@@ -162,7 +167,7 @@ mod tests {
     use segno_device::MemDevice;
     use std::sync::Arc;
 
-    /// The checksums of the header and of what was written are right.
+    /// The checksums of header and payload are correct, but a length is not.
     #[test]
     fn a_group_that_has_not_the_length_of_its_payload_is_none() {
         let ring = Ring { area: Area::whole(Arc::new(MemDevice::new(2 + 16))), blocks: 16, seed: 7 };

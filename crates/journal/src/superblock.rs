@@ -1,4 +1,4 @@
-//! The journal's superblock, and checkpoints as the journal knows them.
+//! The journal's superblock, and checkpoints as the journal records them.
 use crate::area::Area;
 use crate::bytes::Bytes;
 use crate::error::{Error, Result};
@@ -14,7 +14,7 @@ const SECTOR: usize = 512;
 /// One per log.
 const CANARIES: usize = 6;
 
-/// A checkpoint of a volume, told apart from every other: whoever writes another one changes version or checksum.
+/// Identity of a checkpoint of a volume. Any other checkpoint differs in version or checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     /// The volume's uuid.
@@ -23,12 +23,12 @@ pub struct Checkpoint {
     pub version: u64,
     /// Checksum of the pack's first block.
     pub crc: u32,
-    /// Whether it is that of the format, and no other one was written since.
+    /// Whether mkfs wrote it and no other one was written since.
     pub is_first: bool,
 }
 
-/// A block that nobody writes who knows the journal: the position of a log at the checkpoint. Anybody else who mounts the
-/// volume begins to write there.
+/// A block at the position of a log at the checkpoint. Mounts with the journal do not write it; any other
+/// mount begins to write there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Canary {
     /// The block.
@@ -37,7 +37,7 @@ pub struct Canary {
     pub crc: u32,
 }
 
-/// A checkpoint to come, or the one in force: everything of epochs up to `boundary` is in it.
+/// An announced checkpoint, or the one in force. It contains all changes of epochs up to `boundary`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpIntent {
     /// Version of the checkpoint.
@@ -46,15 +46,15 @@ pub struct CpIntent {
     pub crc: u32,
     /// Highest epoch that it contains.
     pub boundary: u64,
-    /// At most six.
+    /// Up to six.
     pub canaries: Vec<Canary>,
 }
 
-/// An intent in the log.
+/// An announcement in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Anchor {
     pub cp: CpIntent,
-    /// The first group that has anything behind the boundary; the log must reach back to it.
+    /// The first group with changes after the boundary; the log must reach back to it.
     pub first_seq: u64,
 }
 
@@ -89,7 +89,7 @@ impl Anchor {
 }
 
 impl Canary {
-    /// The block as it is now.
+    /// Reads the current content of a block.
     pub fn of(data: &dyn BlockDevice, addr: BlockAddr) -> std::io::Result<Self> {
         let mut one = [Block::zeroed()];
         data.read(addr.0.into(), &mut one)?;
@@ -104,22 +104,24 @@ pub(crate) struct Tail {
     /// Block of the ring.
     pub index: u64,
     pub seq: u64,
-    /// What the group there has as `prev_crc`.
+    /// `prev_crc` of the group there.
     pub prev_crc: u32,
 }
 
-/// Two copies, written in turn, each only when the other is durable.
+/// The superblock. Two copies are written in turn, each only when the other is durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct JournalSuperblock {
     pub generation: u64,
     pub volume: [u8; 16],
-    /// Random; every checksum of the journal depends on it, so no group of an older journal is ever taken for one of this.
+    /// Random; every checksum of the journal depends on it, so no group of an older journal is accepted in
+    /// this one.
     pub journal: [u8; 16],
     pub blocks: u64,
     /// The volume was unmounted: nothing is to be replayed.
     pub clean: bool,
-    /// The mount that goes on behind all groups before `mount_seq`. What an earlier one left from there on was cut off,
-    /// and would otherwise be whole again if the new one wrote the same bytes over the missing part.
+    /// Number of the mount whose groups begin at `mount_seq`. Groups of earlier mounts from that number on
+    /// were cut off. Without this rule an incomplete one would become complete if the new mount wrote the
+    /// same bytes over its missing part.
     pub mount: u32,
     pub mount_seq: u64,
     pub tail: Tail,
@@ -128,7 +130,8 @@ pub(crate) struct JournalSuperblock {
     pub last_epoch: u64,
 }
 
-/// Whether only a part of a superblock may have arrived here: in a block of zeros, its beginning or its checksum.
+/// Whether a block may be a torn write of a superblock over zeros, which left its beginning, its checksum, or
+/// both.
 pub(crate) fn may_be_torn(block: &Block) -> bool {
     let is_zero = |part: std::ops::Range<usize>| block.0.get(part).is_some_and(|b| b.iter().all(|&b| b == 0));
     let begins = block.0.starts_with(JOURNAL_MAGIC) || is_zero(0..SECTOR);
@@ -209,7 +212,7 @@ impl JournalSuperblock {
         Ok(Self { generation, volume, journal, blocks, clean, mount, mount_seq, tail, anchor, last_epoch })
     }
 
-    /// What the checksums of groups start from.
+    /// Seed of the checksums of groups.
     pub(crate) fn seed(&self) -> u32 {
         crc(u32::MAX, &self.journal)
     }
@@ -219,7 +222,7 @@ impl JournalSuperblock {
 mod tests {
     use super::*;
 
-    /// Counting on from the largest number there is would overflow.
+    /// Incrementing the largest number would overflow.
     #[test]
     fn a_number_at_its_end_is_damage() {
         let cp = CpIntent { version: 1, crc: 2, boundary: 3, canaries: Vec::new() };

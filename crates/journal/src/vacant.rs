@@ -1,5 +1,5 @@
-//! The space for a new journal. A journal is made only where it overwrites nothing: in space that is zero, or that a journal of
-//! the same volume has already. Other data there may be a hash tree, a footer, or a file system.
+//! The space for a new journal. A journal is created only where it overwrites no data: in zeros, or over a
+//! journal of the same volume. Other data there may be a hash tree, a footer, or a file system.
 use crate::about::About;
 use crate::area::Area;
 use crate::error::{Error, Result};
@@ -11,10 +11,10 @@ use segno_format::Block;
 /// Blocks that are read or written at once.
 const RUN: u64 = 256;
 
-/// The content of an area, as a volume sees it.
+/// Content of an area with respect to a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// Zeros, or remains of a journal that nothing can read any more.
+    /// Zeros, or remains of a journal that cannot be read any more.
     Nothing,
     /// A journal of the volume.
     Own(About),
@@ -32,7 +32,8 @@ pub enum Content {
 pub struct Vacant(Area);
 
 impl Area {
-    /// Its content, as the volume with this uuid sees it. Space without a journal is read in full; holes of an image file are skipped.
+    /// Its content, for the volume with this uuid. Space without a journal is read in full; holes of an image
+    /// file are skipped.
     pub fn content(&self, volume: &[u8; 16]) -> Result<Content> {
         match About::read(self) {
             Ok(about) if about.volume == *volume => Ok(Content::Own(about)),
@@ -44,9 +45,10 @@ impl Area {
         }
     }
 
-    /// The space for a new journal of the volume with this uuid. Other data and the journal of another volume are refused. After the end
-    /// of a volume, a closed journal of another one is left from the volume that was there before, and is replaced. A journal that is
-    /// replaced keeps its size: other data may follow it.
+    /// The space for a new journal of the volume with this uuid. Other data and the journal of another volume
+    /// are refused. The exception is a closed journal after the end of a volume: it is left from the previous
+    /// volume there, and is replaced. The new journal keeps the size of the one it replaces, as other data
+    /// may follow.
     pub fn vacant(self, volume: &[u8; 16]) -> Result<Vacant> {
         match self.content(volume)? {
             Content::Nothing => Ok(Vacant(self.first(MOST_BLOCKS))),
@@ -59,14 +61,15 @@ impl Area {
         }
     }
 
-    /// Overwrites what is in the space of a new journal with zeros, durably; its content is lost.
+    /// Overwrites the space of a new journal with zeros, durably; its content is lost.
     pub fn clear(self) -> Result<Vacant> {
         let space = self.first(MOST_BLOCKS);
         space.erase()?;
         Ok(Vacant(space))
     }
 
-    /// Overwrites what it has with zeros, durably. The superblocks of a journal are the last, so that a cut leaves a journal.
+    /// Overwrites the area with zeros, durably, the superblocks last, so that a journal remains after a power
+    /// cut.
     pub(crate) fn erase(&self) -> Result<()> {
         self.runs_of_data(|at, run| {
             self.zero(at.max(SUPERBLOCKS), at + run.len() as u64)?;
@@ -101,8 +104,8 @@ impl Area {
         Ok(())
     }
 
-    /// The first block that is neither zero nor left of a journal: of a superblock whose first write was cut off, or of the groups
-    /// of a discarded one.
+    /// The first block that is neither zero nor a remainder of a journal: of a superblock whose first write
+    /// was torn, or of the groups of a discarded journal.
     fn data(&self) -> Result<Option<u64>> {
         let (mut first, mut groups) = (None, false);
         self.runs_of_data(|at, run| {

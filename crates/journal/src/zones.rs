@@ -1,8 +1,9 @@
-//! Zones of the volume that must be written in order, and how they show who wrote to them.
+//! Zones of the volume that must be written in order, and how they show which implementation wrote to them.
 //!
-//! A canary cannot be left unwritten in such a zone. So the first write of a log behind its canary, and the first into a zone that was
-//! empty, begin with a *stamp*: a block that only mounts with this journal write. Others write elsewhere, as Linux does if a zone's write
-//! pointer is not at the position of the log, or without a stamp.
+//! A canary cannot be left unwritten in such a zone. So the first write of a log after its canary, and the
+//! first write into an empty zone, begin with a *stamp*: a block that only mounts with this journal write.
+//! Other implementations write without the stamp, or elsewhere, as Linux does if a zone's write pointer is
+//! not at the position of the log.
 use crate::error::{Error, Result};
 use crate::record::{Map, data_crc};
 use crate::superblock::Canary;
@@ -37,8 +38,8 @@ impl Zones {
         self.0.get(after.checked_sub(1)?).filter(|zone| at - zone.start < zone.blocks)
     }
 
-    /// Whether a canary is as its mount left it, or as a later write of a mount with this journal did. The last block of a zone is
-    /// written by whoever goes on there.
+    /// Whether a canary is unchanged, or only mounts with this journal have written there. The last block of
+    /// a zone always passes, as every implementation continues the log there.
     pub(crate) fn is_kept(&self, canary: &Canary, data: &dyn BlockDevice) -> Result<bool> {
         let at = u64::from(canary.addr.0);
         match self.containing(at) {
@@ -48,8 +49,8 @@ impl Zones {
         }
     }
 
-    /// The first partly written zone that has neither a canary nor the stamp of this journal. Mounts with a journal leave no other:
-    /// they finish what they find.
+    /// The first partly written zone that has neither a canary nor the stamp of this journal. Mounts with a
+    /// journal leave no such zone: they finish the ones that they find.
     pub(crate) fn without_stamp(
         &self,
         canaries: &[Canary],
@@ -69,7 +70,7 @@ impl Zones {
         Ok(None)
     }
 
-    /// The first block of a map that its zone does not have.
+    /// The first block of a map that is not below the write pointer of its zone.
     pub(crate) fn missing(&self, map: &Map) -> Option<BlockAddr> {
         let of_run = map.runs.iter().flat_map(|run| (0..run.count).map(|i| run.addr.offset(i)));
         of_run.into_iter().find(|addr| {
@@ -79,7 +80,7 @@ impl Zones {
     }
 }
 
-/// The checksum of a block as it is now.
+/// The current checksum of a block.
 fn read(data: &dyn BlockDevice, at: BlockAddr) -> Result<u32> {
     Canary::of(data, at).map(|now| now.crc).map_err(Error::io(Operation::ReadCanary, at.0.into()))
 }

@@ -1,4 +1,5 @@
-//! The roll-forward chain: the nodes that fsync wrote after a checkpoint, each naming the address of the next one.
+//! The roll-forward chain: the nodes that fsync wrote after a checkpoint, each naming the address of the next
+//! one.
 use crate::reader::read_volume_block;
 use crate::{Pack, Reader, Stamp};
 use alloc::collections::BTreeSet;
@@ -7,7 +8,7 @@ use segno_format::sit::LogType;
 use segno_format::{Block, BlockAddr, Geometry};
 use zerocopy::FromBytes;
 
-/// Follows a chain.
+/// Iterates over a roll-forward chain.
 pub struct Chain<'a> {
     geo: &'a Geometry,
     stamp: Stamp,
@@ -18,11 +19,11 @@ pub struct Chain<'a> {
 /// Why a chain ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChainEnd {
-    /// The next address is outside the main area, or its block is left out.
+    /// The next address is outside the main area, or the source omits its block.
     Missing,
     /// The next block was not written after the checkpoint.
     Stamp,
-    /// The block at this address has been passed.
+    /// The block at this address is already part of the chain.
     Circle(BlockAddr),
 }
 
@@ -37,7 +38,7 @@ pub struct Link<N> {
 }
 
 impl<N> Link<N> {
-    /// Of a node that is this block of the volume.
+    /// The link of a node; `block` is its block on the volume.
     #[must_use]
     pub fn of(node: N, block: &[u8]) -> Option<Self> {
         let (_, footer) = RawNodeFooter::ref_from_suffix(block).ok()?;
@@ -60,7 +61,7 @@ impl<'a> Chain<'a> {
         Self::new(geo, pack.stamp(), start)
     }
 
-    /// The next node, from wherever `find` has it, and its address.
+    /// The next node and its address. `find` supplies the node at an address.
     pub fn step<N, E>(
         &mut self,
         find: impl FnOnce(BlockAddr) -> Result<Option<Link<N>>, E>,

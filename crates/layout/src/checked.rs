@@ -1,10 +1,10 @@
-//! Whether a checkpoint block says what can be: read before a mount uses it, and once more before it is written.
+//! Consistency checks of a checkpoint block, made before a mount uses it and again before it is written.
 use crate::Pack;
 use alloc::vec::Vec;
 use segno_format::checkpoint::{CHECKSUM_OFFSET_MIN, CpFlags, RawCheckpoint};
 use segno_format::{BLOCKS_PER_SEG, BlockAddr, Corrupt, Geometry, Structure};
 
-/// Blocks at the end of a pack that come after the position of its summaries: those of six logs, and the second checkpoint block.
+/// Blocks of a pack after the position of its summaries: six log summaries and the second checkpoint block.
 const AFTER_START_SUM: u32 = 7;
 
 /// Checks a checkpoint block against the geometry.
@@ -15,7 +15,8 @@ pub fn check_checkpoint(cp: &RawCheckpoint, geo: &Geometry, start: BlockAddr) ->
     judge.places()
 }
 
-/// Checks that a checkpoint block can come after another one of the volume: what never changes is the same, and the version is the next one.
+/// Checks that a checkpoint block can follow `old`: the constants of the volume are unchanged, and the
+/// version is one higher.
 pub fn check_follows(cp: &RawCheckpoint, old: &RawCheckpoint, start: BlockAddr) -> Result<(), Corrupt> {
     let constants = |cp: &RawCheckpoint| {
         [
@@ -56,7 +57,7 @@ impl Judge<'_> {
 
     fn counts(&self) -> Result<(), Corrupt> {
         let &Self { cp, geo, .. } = self;
-        // A volume that nothing ever writes has no reserve.
+        // A read-only image has no reserve.
         let ro_image = !geo.has_ssa;
         let (rsvd, ovp) = (cp.rsvd_segment_count.get(), cp.overprov_segment_count.get());
         let meta = 2 + geo.segment_count_sit + geo.segment_count_nat + geo.segment_count_ssa;

@@ -11,9 +11,10 @@ use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, Corrupt, Geometry, Ino};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
-/// What the blocks of a pack say.
+/// Contents of a pack.
 pub struct Contents<'a> {
-    /// The checkpoint block: version, counts, positions of the logs and flags. What follows from the rest is set here.
+    /// The checkpoint block: version, counts, positions of the logs and flags. Encoding sets the fields that
+    /// depend on the other members.
     pub header: &'a Block,
     /// Which copy of each SIT block is in force.
     pub sit_bitmap: &'a [u8],
@@ -23,7 +24,7 @@ pub struct Contents<'a> {
     pub orphans: &'a [Ino],
     /// Summaries of the segments of the data logs.
     pub data: [&'a RawSummaryBlock; 3],
-    /// Whether the entries of those are stored without the unused ones, where they fit into two blocks.
+    /// Whether to store the data summaries in compact form if the entries in use fit into two blocks.
     pub compact: bool,
     /// Summaries of the segments of the node logs: stored by an unmount.
     pub nodes: Option<[&'a RawSummaryBlock; 3]>,
@@ -45,13 +46,13 @@ pub struct Encoded {
     pub crc: u32,
 }
 
-/// Why contents are no pack.
+/// Why contents cannot be encoded.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Unencodable {
-    /// They take more blocks than a segment has: too many orphans.
+    /// The pack takes more blocks than a segment has: too many orphans.
     #[error("a checkpoint pack is longer than its segment")]
     TooLong,
-    /// The bitmaps or the journals do not fit where the geometry has them.
+    /// The bitmaps or the journals do not fit into the space that the geometry gives them.
     #[error("the version bitmaps or the journals do not fit into the checkpoint pack")]
     Misfit,
     /// No mount would use a pack with this checkpoint block.

@@ -1,4 +1,5 @@
-//! The journals of the summaries: entries that are newer than the blocks of NAT and SIT, and which changes become such entries.
+//! The journals of the summaries: entries that are newer than the blocks of NAT and SIT, and which changes
+//! become such entries.
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use segno_format::nat::{RawNatEntry, RawNatJournalEntry};
@@ -6,7 +7,7 @@ use segno_format::sit::{RawSitEntry, RawSitJournalEntry};
 use segno_format::summary::Journal;
 use segno_format::{Corrupt, Geometry, Nid, SegNo, Structure};
 
-/// Entries of a NAT journal. Of two for a nid Linux takes the first.
+/// Entries of a NAT journal. If a nid has two entries, the first counts, as in Linux.
 pub fn nat_entries(
     journal: &Journal<RawNatJournalEntry>,
     geo: &Geometry,
@@ -22,7 +23,7 @@ pub fn nat_entries(
     Ok(entries)
 }
 
-/// Entries of a SIT journal. Of two for a segment Linux takes the last.
+/// Entries of a SIT journal. If a segment has two entries, the last counts, as in Linux.
 pub fn sit_entries(
     journal: &Journal<RawSitJournalEntry>,
     geo: &Geometry,
@@ -56,8 +57,9 @@ pub struct NatChanges {
 }
 
 impl NatChanges {
-    /// As many blocks as fit keep their changes in the journal, those with the fewest first, so that few blocks are written. If all
-    /// fit, the journal keeps its entries; else they join the changes of their blocks. `room` is the capacity of the journal.
+    /// Keeps the changes of as many blocks as fit in the journal, those with the fewest changes first, so
+    /// that few blocks are written. If all changes fit, the journal keeps its old entries; otherwise these
+    /// join the changes of their blocks. `room` is the capacity of the journal.
     #[must_use]
     pub fn place(
         changed: impl Iterator<Item = (Nid, RawNatEntry)>,

@@ -1,8 +1,8 @@
-//! The structures before the main area: what a checkpoint pack, a NAT, a SIT, a set of summaries is, read from blocks and encoded into
-//! blocks in one place.
+//! The structures before the main area: checkpoint packs, NAT, SIT and summaries, decoded from blocks and
+//! encoded into blocks in one place.
 //!
-//! Nothing here decides when or in which order something is written; blocks come from a [`Reader`]. Every function is total: any blocks
-//! give a value or a [`Corrupt`](segno_format::Corrupt).
+//! The crate does not decide when or in which order blocks are written; it reads them through a [`Reader`].
+//! Every function is total: for any blocks it returns a value or a [`Corrupt`](segno_format::Corrupt).
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 #![warn(missing_docs, unreachable_pub)]

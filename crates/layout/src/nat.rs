@@ -7,14 +7,14 @@ use alloc::vec::Vec;
 use segno_format::nat::{RawNatEntry, nat_block_entries};
 use segno_format::{BlockAddr, Geometry, Nid};
 
-/// What the NAT says of a nid.
+/// State of a nid in the NAT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NatState {
     /// It has this entry.
     Used(RawNatEntry),
-    /// It is free; the entry still has the version.
+    /// It is free; the entry keeps the version.
     Free(RawNatEntry),
-    /// The block that has the entry is not to be believed.
+    /// The NAT block with the entry is lost: it cannot be read, or [`Nat::judge`] rejected it.
     Unknown,
 }
 
@@ -39,7 +39,7 @@ impl Nat {
         pack: &Pack,
         summaries: &Summaries,
     ) -> Result<Self, R::Error> {
-        // Of two entries for a nid Linux takes the first.
+        // If a nid has two entries, the first counts, as in Linux.
         let journal = summaries.nat_journal().iter().rev().map(|e| (e.nid.get(), e.entry)).collect();
         let mut blocks = Vec::new();
         for b in 0..geo.nat_blocks().min(reader.end()) {
@@ -52,8 +52,9 @@ impl Nat {
         Ok(Self { blocks, per_block: geo.nat_per_block(), journal })
     }
 
-    /// Forgets blocks that are not to be believed: those of which more entries fail than pass, and those of zeros unless
-    /// some block passes. `fits` says whether an entry in use leads to its node.
+    /// Discards implausible blocks: blocks with more failing than passing entries, and all blocks of zeros if
+    /// no other block passes or the first one is lost. `fits` returns whether an entry in use leads to its
+    /// node.
     pub fn judge(&mut self, fits: impl Fn(Nid, &RawNatEntry) -> bool) {
         let mut any = false;
         for (b, slot) in (0u32..).zip(&mut self.blocks) {
@@ -81,7 +82,7 @@ impl Nat {
         self.blocks.get((nid / self.per_block) as usize)
     }
 
-    /// What it says of a nid.
+    /// Returns the state of a nid.
     #[must_use]
     pub fn get(&self, nid: Nid) -> NatState {
         let i = (nid.0 % self.per_block) as usize;
@@ -97,7 +98,7 @@ impl Nat {
         }
     }
 
-    /// Entry of any nid; zeros where there is none.
+    /// Entry of any nid; zeros if it is unknown.
     #[must_use]
     pub fn entry(&self, nid: Nid) -> RawNatEntry {
         match self.get(nid) {
@@ -106,7 +107,7 @@ impl Nat {
         }
     }
 
-    /// Entry of a nid from the root on whose block has an address.
+    /// Entry of a nid in use, from the root inode on.
     #[must_use]
     pub fn used(&self, nid: Nid) -> Option<RawNatEntry> {
         Some(self.entry(nid)).filter(|e| nid.0 >= Nid::ROOT.0 && e.addr() != BlockAddr::NULL)
@@ -126,7 +127,7 @@ impl Nat {
         all.filter_map(|nid| Some((nid, self.used(nid)?)))
     }
 
-    /// Whether nothing of it can be believed.
+    /// Whether all blocks are lost.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.blocks.iter().all(|s| matches!(s, Slot::Lost))

@@ -8,7 +8,8 @@ use segno_format::{Block, Geometry};
 
 const COOKIE_BYTES: usize = 8;
 
-/// The last blocks of a pack's segment, as units. `in_use` is the number of nids in a block of the NAT that are not free; nid 0 never is.
+/// The last blocks of a pack's segment, as units. `in_use` is the number of nids in a block of the NAT that
+/// are not free; nid 0 is never free.
 #[must_use]
 pub fn nat_bits(geo: &Geometry, version: u64, crc: u32, in_use: impl Fn(u32) -> u32) -> Vec<Block> {
     let map_bytes = (geo.nat_blocks() / 8) as usize;

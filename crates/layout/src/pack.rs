@@ -22,18 +22,19 @@ pub struct Pack {
     pub index: usize,
     /// First block.
     pub start: BlockAddr,
-    /// All its blocks, as units; one that the source leaves out is zero.
+    /// All its blocks, as units; a unit that the source omits is zero.
     pub blocks: Vec<Block>,
     /// Checksum of the checkpoint block.
     pub crc: u32,
-    /// Whether it is that of the format, and no other one was written since. Determined for the pack in force only.
+    /// Whether mkfs wrote this pack and no other one was written since. Determined for the pack in force
+    /// only.
     pub is_first: bool,
     place: BitmapPlace,
     payload: u32,
     summaries: SummaryLayout,
 }
 
-/// Both packs, each with its verdict.
+/// Both packs; an invalid one with its damage.
 pub struct Packs(pub [Result<Pack, Corrupt>; 2]);
 
 impl Packs {
@@ -59,12 +60,13 @@ impl Packs {
     }
 }
 
-/// The superblock and pack to go on with where a mount may be impossible: those in force, or the older pack, or by the second superblock,
-/// whichever comes first that fits the source and says where its blocks are. `None` when too little is left.
+/// Superblock and pack for reading a volume that may not be mountable: the first valid superblock whose main
+/// area fits the source and that has a readable pack, the newer pack before the older. `None` if no
+/// combination is readable.
 pub fn readable_pack<R: Reader + ?Sized>(reader: &R) -> Result<Option<(Superblock, Pack)>, R::Error> {
     let mut valid: Vec<_> = Superblocks::load(reader)?.parsed.into_iter().filter_map(Result::ok).collect();
     valid.retain(|sb| reader.end() >= sb.geo.main_end());
-    // A copy that says more than there is comes last.
+    // A superblock with more blocks than the source comes last.
     valid.sort_by_key(|sb| sb.geo.block_count > u64::from(reader.end()));
     for sb in valid {
         let (newer, older) = Packs::load(reader, &sb.geo)?.into_ordered();
@@ -76,7 +78,8 @@ pub fn readable_pack<R: Reader + ?Sized>(reader: &R) -> Result<Option<(Superbloc
 }
 
 impl Pack {
-    /// The pack that a mount uses, or what is wrong with the first. Of the other one only the ends are read.
+    /// The pack that a mount uses, or the damage of the first pack if neither is valid. Of the other pack
+    /// only both ends are read.
     pub fn in_force<R: Reader + ?Sized>(
         reader: &R,
         geo: &Geometry,
@@ -97,7 +100,7 @@ impl Pack {
         Self::of_head(reader, geo, index, head)
     }
 
-    /// Both ends.
+    /// Reads both ends.
     fn head<R: Reader + ?Sized>(
         reader: &R,
         geo: &Geometry,
@@ -178,7 +181,7 @@ impl Pack {
         self.cp().flags()
     }
 
-    /// What nodes written after it carry.
+    /// Stamp of the nodes written after it.
     #[must_use]
     pub fn stamp(&self) -> Stamp {
         Stamp::after(self.cp(), self.crc)
@@ -202,7 +205,7 @@ impl Pack {
         })
     }
 
-    /// A version bitmap, and what follows it before the summaries.
+    /// The bytes from `at` to the end of the payload. A version bitmap starts there.
     fn bitmap(&self, at: usize) -> &[u8] {
         let end = self.len().min(1 + self.payload as usize);
         self.bytes(0..end).get(at..).unwrap_or_default()
@@ -232,13 +235,13 @@ impl Pack {
         if geo.has_ssa { &LogType::ALL } else { &[LogType::HotData, LogType::HotNode] }
     }
 
-    /// Whether its blocks are where its numbers say, whatever else is wrong.
+    /// Whether its parts are where its fields place them, regardless of other damage.
     #[must_use]
     pub fn is_readable(&self, geo: &Geometry) -> bool {
         let (cp, flags) = (self.cp(), self.flags());
         let (start, first) = (cp.cp_pack_start_sum.get(), geo.cp_payload.saturating_add(1));
         let orphans = i64::from(start) - i64::from(first);
-        // A guarded volume has them without the flag.
+        // A guarded volume has orphan blocks without the flag.
         let lists = orphans >= i64::from(flags.contains(CpFlags::ORPHAN_PRESENT));
         let nodes = if self.has_node_summaries() { 3 } else { 0 };
         let data = self.len() as i64 - i64::from(start) - nodes - 1;
@@ -249,7 +252,7 @@ impl Pack {
         lists && summaries && placed
     }
 
-    /// Address at which a log writes next, if there is such a place.
+    /// Address at which a log writes next; `None` if its position is outside the main area.
     #[must_use]
     pub fn next_of(&self, log: LogType, geo: &Geometry) -> Option<BlockAddr> {
         let p = self.cp().position(log);
@@ -257,8 +260,9 @@ impl Pack {
         exists.then(|| geo.seg_start(p.seg).offset(p.blkoff.into()))
     }
 
-    /// Inodes without a name that were open, block by block: what is wrong with a block does not hide the others. Where they are follows
-    /// from where the summaries begin; the flag is for implementations that free them, which those of a guarded volume are hidden from.
+    /// Inodes without a name that were open, one result for each block, so that damage in one block does not
+    /// hide the others. Their place follows from that of the summaries, not from `ORPHAN_PRESENT`: guarded
+    /// volumes clear this flag to hide their orphans from implementations that would free them.
     pub fn orphans(&self) -> impl Iterator<Item = Result<Vec<Ino>, Corrupt>> + '_ {
         let first = 1 + self.payload as usize;
         let end = (self.cp().cp_pack_start_sum.get() as usize).min(self.len());

@@ -1,18 +1,20 @@
-//! Where blocks come from. A source is read in units of 4096 bytes; a block of the volume is one or several of them.
+//! Where blocks come from. A source is read in units of 4096 bytes; a block of the volume is one or several
+//! of them.
 use alloc::vec::Vec;
 use core::convert::Infallible;
 use segno_format::{Block, BlockAddr, Corrupt, Geometry, Structure};
 use zerocopy::IntoBytes;
 
-/// A source of a volume's units: a device, what a device would be with changes, or whatever is left of a damaged one.
+/// A source of a volume's units: a device, a device with pending changes, or the readable part of a damaged
+/// one.
 pub trait Reader {
-    /// Why reading ended; a source that leaves out what it cannot read has none.
+    /// Error that ends reading; `Infallible` for a source that omits unreadable units.
     type Error;
 
-    /// One past the last address that it can have.
+    /// End of the addresses that it can have, exclusive.
     fn end(&self) -> u32;
 
-    /// A unit. `None` is one that the source leaves out.
+    /// A unit; `None` if the source omits it.
     fn read_block(&self, at: BlockAddr) -> Result<Option<Block>, Self::Error>;
 
     /// Consecutive units.
@@ -52,7 +54,7 @@ impl AsRef<[u8]> for VolumeBlock {
     }
 }
 
-/// A block of a volume. `None` if the source leaves a part of it out.
+/// A block of a volume; `None` if the source omits a part of it.
 pub(crate) fn read_volume_block<R: Reader + ?Sized>(
     reader: &R,
     geo: &Geometry,
@@ -62,12 +64,12 @@ pub(crate) fn read_volume_block<R: Reader + ?Sized>(
     Ok(units.into_iter().collect::<Option<Vec<_>>>().map(VolumeBlock))
 }
 
-/// The damage that a block left out is.
+/// The damage to report for an omitted block.
 pub(crate) fn left_out(what: Structure, at: BlockAddr) -> Corrupt {
     Corrupt::block(what, at.0.into(), "the block cannot be read", 0, 1)
 }
 
-/// What was read from a source that leaves out what it cannot read.
+/// The result of reading a source that cannot fail, as it omits unreadable units.
 pub fn certain<T>(read: Result<T, Infallible>) -> T {
     let Ok(value) = read;
     value

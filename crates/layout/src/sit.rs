@@ -24,7 +24,8 @@ impl Sit {
         pack: &Pack,
         summaries: &Summaries,
     ) -> Result<Self, R::Error> {
-        // Of two entries for a segment the first counts, as in the check; a mount, like Linux, takes the last.
+        // If a segment has two entries, the first counts, as in the check; a mount, like Linux, takes the
+        // last.
         let journal = summaries.sit_journal().iter().rev().map(|e| (SegNo(e.segno.get()), e.entry)).collect();
         let (mut blocks, mut lost) = (Vec::new(), Vec::new());
         for b in 0..geo.sit_blocks().min(reader.end()) {
@@ -51,7 +52,7 @@ impl Sit {
         }
     }
 
-    /// Whether a block is valid; `None` if that cannot be known. An entry that contradicts itself says nothing.
+    /// Whether a block is valid; `None` if the entry of its segment cannot be read or contradicts itself.
     #[must_use]
     pub fn is_valid(&self, geo: &Geometry, addr: BlockAddr) -> Option<bool> {
         let (seg, off) = geo.seg_of(addr)?;
@@ -59,7 +60,7 @@ impl Sit {
         Some(msb::test(&entry.valid_map, off as usize))
     }
 
-    /// The log that a segment was written by; `None` if that cannot be known.
+    /// The log that wrote a segment; `None` if its entry cannot be read or contradicts itself.
     #[must_use]
     pub fn log(&self, seg: SegNo) -> Option<LogType> {
         self.get(seg)?.parse(seg).ok()
@@ -77,7 +78,7 @@ impl Sit {
         self.get(seg).map_or(0, |e| popcount(&e.valid_map) as u16)
     }
 
-    /// Type of a segment, whatever its map says.
+    /// Type of a segment, regardless of its map.
     #[must_use]
     pub fn stored_log(&self, seg: SegNo) -> Option<LogType> {
         self.get(seg).and_then(|e| u8::try_from(e.vblocks.get() >> 10).ok()).and_then(LogType::from_disk)
@@ -89,7 +90,8 @@ impl Sit {
         self.journal.contains_key(&seg)
     }
 
-    /// Whether its area is all zeros, and the journal does not account for the valid blocks of the checkpoint.
+    /// Whether its area is all zeros, and the journal does not account for the valid blocks of the
+    /// checkpoint.
     #[must_use]
     pub fn is_lost(&self, valid_blocks: u64) -> bool {
         let journal: u64 = self.journal.values().map(|e| u64::from(e.valid())).sum();

@@ -1,4 +1,4 @@
-//! Who owns a block, according to the summaries: those of the logs in the pack, all others in the SSA.
+//! Owners of blocks according to the summaries: those of the logs in the pack, all others in the SSA.
 use crate::{Pack, Reader, Summaries};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -12,7 +12,7 @@ use zerocopy::IntoBytes;
 /// Summary blocks kept.
 const CACHED: usize = 1024;
 
-/// What a summary says of a block.
+/// Owner of a block according to a summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// Node or data.
@@ -25,13 +25,13 @@ pub struct Owner {
 pub struct Ssa<R> {
     reader: R,
     geo: Geometry,
-    /// Segments of the logs, with what the pack has for them.
+    /// Segments of the logs, each with its summary from the pack.
     logs: Vec<(SegNo, Option<Box<RawSummaryBlock>>)>,
     cache: RefCell<BTreeMap<SegNo, Option<Box<RawSummaryBlock>>>>,
 }
 
 impl<R: Reader> Ssa<R> {
-    /// Of a volume; without its pack, the segments of the logs have stale summaries.
+    /// The summaries of a volume. Without a pack, segments of the logs have stale summaries.
     #[must_use]
     pub fn new(reader: R, geo: Geometry, pack: Option<(&Pack, &Summaries)>) -> Self {
         let of = |(pack, summaries): (&Pack, &Summaries)| {
@@ -41,13 +41,14 @@ impl<R: Reader> Ssa<R> {
         Self { reader, geo, logs: pack.map(of).unwrap_or_default(), cache: RefCell::default() }
     }
 
-    /// The entry of a block; `None` if there is none that could be believed.
+    /// Owner of a block; `None` if its summary is missing or invalid.
     pub fn owner(&self, addr: BlockAddr) -> Result<Option<Owner>, R::Error> {
         let Some((seg, off)) = self.geo.seg_of(addr).filter(|_| self.geo.has_ssa) else { return Ok(None) };
         Ok(self.segment(seg, |block| pick(block, off))?.flatten())
     }
 
-    /// What there is to see in the summary of a segment; `None` where the pack has none for a log, or the block is left out.
+    /// Applies `look` to the summary of a segment. `None` if the pack has no summary for a log, or the source
+    /// omits the block.
     pub fn segment<T>(
         &self,
         seg: SegNo,

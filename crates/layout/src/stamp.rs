@@ -1,4 +1,4 @@
-//! What ties nodes to the checkpoint they were written after.
+//! The stamp that links nodes to the checkpoint before them.
 use segno_format::checkpoint::{CpFlags, RawCheckpoint};
 
 /// `cp_ver` in the footers of nodes that were written after a checkpoint.
@@ -10,7 +10,7 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// Of the nodes after a checkpoint with this checksum.
+    /// Stamp of the nodes after a checkpoint with this checksum.
     #[must_use]
     pub fn after(cp: &RawCheckpoint, crc: u32) -> Self {
         let flags = cp.flags();
@@ -19,7 +19,7 @@ impl Stamp {
         Self { value: cp.checkpoint_ver.get() | crc, version_only }
     }
 
-    /// What is stored.
+    /// The value of `cp_ver` on the device.
     #[must_use]
     pub fn value(self) -> u64 {
         self.value

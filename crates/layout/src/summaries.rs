@@ -9,18 +9,18 @@ use segno_format::summary::{Journal, RawExtraInfo, RawSummaryBlock, SummaryLayou
 use segno_format::{Corrupt, Structure};
 use zerocopy::FromBytes;
 
-/// What a pack keeps for its logs.
+/// Summaries and journals of a pack.
 pub struct Summaries {
     logs: [Option<Box<RawSummaryBlock>>; 6],
     /// NAT entries newer than the NAT, as stored.
     pub nat: Journal<RawNatJournalEntry>,
     /// SIT entries newer than the SIT, as stored.
     pub sit: Journal<RawSitJournalEntry>,
-    /// The first block of the pack that it should have for them and has not, from 0.
+    /// Number of the first block that the pack lacks for its summaries, counted from 0.
     missing: Option<usize>,
 }
 impl Summaries {
-    /// Decodes them; what is missing is empty.
+    /// Decodes the summaries of a pack; missing ones are empty.
     #[must_use]
     pub fn load(pack: &Pack) -> Self {
         let mut out = if pack.flags().contains(CpFlags::COMPACT_SUM) {
@@ -95,7 +95,7 @@ impl Summaries {
 
     fn normal(pack: &Pack) -> Self {
         let mut out = Self::empty();
-        // The number may be anything.
+        // The number is not validated.
         let start = pack.cp().cp_pack_start_sum.get();
         for (log, i) in LogType::ALL.into_iter().filter(|l| !l.is_node()).zip(0..) {
             out.put(log, pack, start.saturating_add(i));

@@ -10,9 +10,9 @@ use segno_format::{Block, BlockAddr, Corrupt, Structure, Unsupported};
 /// Units at which the second block of a volume can be.
 const SECOND_UNITS: [u32; 5] = [1, 2, 4, 8, 16];
 
-/// Both copies of the superblock, each with its verdict.
+/// Both copies of the superblock; an invalid one with its damage.
 pub struct Superblocks {
-    /// Their blocks; `None` where the source leaves one out.
+    /// Their blocks; `None` if the source omits one.
     pub blocks: [Option<Block>; 2],
     /// As parsed.
     pub parsed: [Result<Superblock, Corrupt>; 2],
@@ -21,7 +21,7 @@ pub struct Superblocks {
 /// Why neither copy of the superblock can be used.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum NoSuperblock {
-    /// A copy is that of a volume of another kind.
+    /// A copy describes a volume of an unsupported kind.
     #[error(transparent)]
     Unsupported(Unsupported),
     /// Both are damaged; the damage of the first is shown.
@@ -39,8 +39,9 @@ impl Superblocks {
         Ok(Self { blocks, parsed })
     }
 
-    /// Reads both of a volume with blocks of any size, their units. The second copy is in the second block, so where it is follows from the
-    /// first; if that does not count, each possible place is tried.
+    /// Reads both of a volume with blocks of any size; `blocks` has their units. The second copy is in the
+    /// second block, whose place follows from the first copy; if that is invalid, each possible place is
+    /// tried.
     pub fn load_any_block_size<R: Reader + ?Sized>(reader: &R) -> Result<Self, R::Error> {
         let read = |unit: u32| {
             let (at, block) = (BlockAddr(unit), reader.read_block(BlockAddr(unit))?);
@@ -61,7 +62,7 @@ impl Superblocks {
         Ok(Self { blocks: [block0, block1], parsed: [first, second] })
     }
 
-    /// As stored; `None` where the source leaves the block out.
+    /// The stored copies; `None` if the source omits the block.
     #[must_use]
     pub fn raw(&self) -> [Option<RawSuperblock>; 2] {
         self.blocks.each_ref().map(|block| block.as_ref().map(raw))
@@ -85,8 +86,8 @@ impl Superblocks {
         (!same).then_some([first, second])
     }
 
-    /// The writes, in order, after which both copies are `wanted`. A copy that is not valid comes first, as the other one may be all there
-    /// is until then; of two valid ones the second comes first.
+    /// The writes, in order, after which both copies are `wanted`. An invalid copy comes first, as the other
+    /// may be the only valid one until then; of two valid ones the second comes first.
     #[must_use]
     pub fn update(&self, wanted: &RawSuperblock) -> Vec<(BlockAddr, Block)> {
         let mut out = Vec::new();
@@ -122,7 +123,7 @@ pub fn superblock_in_force<R: Reader + ?Sized>(
     Ok(Err(other.map_or_else(damaged, NoSuperblock::Unsupported)))
 }
 
-/// A copy that says it has another place than the one it was found at is of no use.
+/// Rejects a second copy that was found at a place other than the one it describes.
 fn in_its_place(sb: Superblock, unit: u32) -> Result<Superblock, Corrupt> {
     let expected = sb.geo.units();
     if unit == 0 || unit == expected {

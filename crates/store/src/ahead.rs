@@ -1,45 +1,48 @@
-//! Which reads follow each other, and how far to read ahead of them.
+//! Detects sequential reads, and decides how far to read ahead of them.
 use crate::pieces::PIECE_BLOCKS;
 use crate::state::OBJECT_BLOCKS;
 
-/// Sequential readers that are told apart.
+/// Maximum number of sequential readers that are distinguished.
 const STREAMS: usize = 8;
-/// Blocks read ahead: at least 256 KiB, at most 96 MiB, so that eight objects are under way while those before them are used.
+/// Blocks read ahead: 256 KiB to 96 MiB, so that eight objects are being read while those before them are
+/// used.
 const AHEAD_MIN: u64 = 64;
 const AHEAD_MAX: u64 = 24576;
-/// What is read ahead of a reader is so many times what it has read, or as much as that.
+/// The blocks read ahead of a reader are this multiple of the blocks that it has read; in careful mode, the
+/// same number.
 const GROWTH: u64 = 8;
-/// Times that a reader goes on in a zone elsewhere until it is no more read ahead behind the end of a zone.
+/// Number of jumps of a reader to another zone after which it is no longer read ahead beyond the end of a
+/// zone.
 const JUMPS: u32 = 2;
-/// Blocks that a read may be behind another one of its reader which was begun first.
+/// Blocks by which a read may begin before the end of its stream: reads of a stream may overtake each other.
 const BEHIND: u64 = 1024;
 const OBJECT: u64 = OBJECT_BLOCKS as u64;
 const PIECE: u64 = PIECE_BLOCKS as u64;
 
 pub(crate) struct Streams {
-    /// Last used last.
+    /// In the order of their last use.
     all: Vec<Stream>,
     zone_blocks: u64,
-    /// Blocks that all readers together may be ahead.
+    /// Maximum number of blocks read ahead for all readers together.
     most: u64,
-    /// Blocks that all of them have read.
+    /// Blocks that all readers have read.
     read: u64,
 }
 
 /// A reader.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
-    /// Where its next read begins.
+    /// First block of its next read.
     next: u64,
-    /// Everything before this was requested.
+    /// All blocks before this one were requested.
     requested: u64,
     /// Blocks that it has read in order.
     read: u64,
-    /// One of its reads followed another one.
+    /// Whether one of its reads followed another one.
     follows: bool,
-    /// Zones since it last went on in the next one.
+    /// Jumps to other zones since it last continued in the next one.
     jumps: u32,
-    /// What all readers had read when it was last used.
+    /// Blocks that all readers had read when it was last used.
     seen: u64,
 }
 
@@ -55,14 +58,15 @@ impl Stream {
 }
 
 impl Streams {
-    /// At most `most` blocks are read ahead.
+    /// Up to `most` blocks are read ahead.
     pub(crate) fn new(zone_blocks: u16, most: u64) -> Self {
         let most = most.clamp(AHEAD_MIN, AHEAD_MAX);
         Self { all: Vec::new(), zone_blocks: u64::from(zone_blocks).max(1), most, read: 0 }
     }
 
-    /// Notes a read. If it follows another one, `request` is asked for what is missing from a block on, so many. It returns
-    /// where what it requested ends. `careful` if much of what was read ahead was of no use.
+    /// Records a read. If it follows another one, calls `request` with the first block and the number of
+    /// blocks to read ahead; `request` returns the end of the blocks that it requested. `careful` if much of
+    /// the data read ahead was not used.
     pub(crate) fn note(&mut self, addr: u64, count: u64, careful: bool, request: impl Fn(u64, u64) -> u64) {
         let end = addr.saturating_add(count);
         self.read += count;
@@ -73,7 +77,7 @@ impl Streams {
         stream.requested = stream.requested.max(end);
         stream.seen = self.read;
         if stream.follows {
-            // What a slow reader is about to need may have been dropped since, for the sake of fast ones.
+            // Blocks that a slow reader needs next may have been dropped since, in favour of fast readers.
             if stream.requested > end && addr / PIECE != end / PIECE {
                 request(end, (stream.requested - end).min(2 * PIECE));
             }
@@ -96,7 +100,7 @@ impl Streams {
             }
             return stream;
         }
-        // A file goes on at the start of a zone somewhere else.
+        // A file continues at the start of another zone.
         if self.is_zone(addr)
             && let Some(at) = self.all.iter().rposition(|s| s.follows && self.is_zone(s.next))
         {
@@ -113,7 +117,7 @@ impl Streams {
         addr.is_multiple_of(self.zone_blocks)
     }
 
-    /// Many times what was read, as far as other readers that are still active leave room.
+    /// A multiple of the blocks read, within the room that other active readers leave.
     fn window(&self, stream: &Stream, careful: bool) -> u64 {
         let active = self.all.iter().filter(|s| s.follows && self.read - s.seen < self.most);
         let (others, ahead) = active.fold((0, 0), |(n, ahead), s| (n + 1, ahead + s.ahead()));
@@ -124,7 +128,7 @@ impl Streams {
         (stream.read * GROWTH).min(room).max(AHEAD_MIN)
     }
 
-    /// Where its requests should end.
+    /// End of the blocks to request.
     fn wanted(&self, stream: &Stream, window: u64) -> u64 {
         let to = stream.next + window;
         let to = if window >= 2 * OBJECT { to / OBJECT * OBJECT } else { to };
@@ -142,7 +146,7 @@ mod tests {
         Streams::new(ZONE as u16, AHEAD_MAX)
     }
 
-    /// What a read requests that was not requested before, if anything.
+    /// The range that a read requests and that was not requested before, if any.
     fn note(streams: &mut Streams, addr: u64, count: u64) -> Option<(u64, u64)> {
         let known = streams.all.clone();
         let requested = std::cell::Cell::new(None);
@@ -156,7 +160,7 @@ mod tests {
         requested.get()
     }
 
-    /// Reads on from a block; returns what was requested, all in order and without gaps.
+    /// Reads on from a block; returns the requested range, which must be in order and without gaps.
     fn read_on(streams: &mut Streams, mut at: u64, count: u64, reads: u64) -> Option<(u64, u64)> {
         let mut all: Option<(u64, u64)> = None;
         for _ in 0..reads {
@@ -231,7 +235,7 @@ mod tests {
         assert_eq!((all[11], all[13]), (Some((66, 60)), Some((16, 32))), "more ahead, and again");
     }
 
-    /// As the threads of a server send them.
+    /// The threads of a server send reads in this way.
     #[test]
     fn reads_of_a_stream_may_overtake_each_other() {
         let mut streams = streams();
@@ -254,7 +258,7 @@ mod tests {
         let (from, to) = note(&mut streams, 5 * ZONE, 256).unwrap();
         assert_eq!((from, to), (5 * ZONE + 256, 6 * ZONE), "not behind its end");
         assert_eq!(read_on(&mut streams, 5 * ZONE + 256, 256, 31), None);
-        // It went on in the next zone.
+        // It continued in the next zone.
         let (from, to) = note(&mut streams, 6 * ZONE, 256).unwrap();
         assert!(from == 6 * ZONE + 256 && to > 7 * ZONE);
     }

@@ -50,13 +50,13 @@ pub(crate) enum Answer {
     Absent,
     /// The object exists.
     Present,
-    /// The object ends before the range that was asked for. It is so at every repetition.
+    /// The object ends before the requested range. A repetition does not change that.
     Short,
     /// The store refuses the credentials. They are read again, and the request is repeated.
     Denied(String),
     /// A setting of this host does not fit the store; the text names it.
     Setup(String),
-    /// The store refuses the request as it is.
+    /// The store rejects the request in its present form.
     Rejected(String),
     /// The store cannot do that, ever.
     Unsupported(String),
@@ -65,7 +65,7 @@ pub(crate) enum Answer {
 }
 
 impl Answer {
-    /// A full store may be emptied, and credentials be exchanged; so both are waited for.
+    /// A full store may be emptied, and credentials may be replaced; so requests are repeated in both cases.
     pub(crate) fn of(e: &Error) -> Self {
         let all = text(e);
         let (why, code) = (reason(&all), code(&all));
@@ -161,7 +161,8 @@ fn is_short(all: &str) -> bool {
     all.contains("Wanted range starting at") || status(all).is_some_and(|status| status.starts_with("416"))
 }
 
-/// Status, and the code that a store gives as XML; its beginning if it is no answer of a store.
+/// Status, and the code that a store gives as XML; the beginning of the text if it is not an answer of a
+/// store.
 fn reason(all: &str) -> String {
     match (status(all), code(all)) {
         (Some(status), Some(code)) => format!("{status} ({code})"),
@@ -192,7 +193,7 @@ mod tests {
     use std::net::TcpListener;
     use std::thread;
 
-    /// The error of a client whose only request a server answers so.
+    /// The error of a client that gets this answer to its only request.
     fn answered(status: &str, body: &str) -> Error {
         let _already = rustls::crypto::ring::default_provider().install_default();
         let server = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -10,7 +10,7 @@ const RESERVED: usize = 9 << 20;
 #[derive(Debug)]
 pub(crate) enum Content {
     Bytes(Bytes),
-    /// It is longer than it may be, or than it announced.
+    /// It is longer than allowed, or than announced.
     Long,
     /// This process has no memory for it.
     NoMemory,

@@ -1,4 +1,4 @@
-//! Where the objects of an epoch go: to the store, or to local disk first.
+//! Destination of the objects of an epoch: the store, or local disk first.
 use crate::names::{Name, ObjectId};
 use crate::remote::Remote;
 use crate::shelf::Shelf;
@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 pub(crate) struct Backing {
     pub remote: Arc<Remote>,
-    /// Of a mount with write-back.
+    /// Present for a mount with write-back.
     pub stage: Option<Arc<Stage>>,
-    /// Objects that are part of the volume and perhaps not in the store.
+    /// Objects that are part of the volume and may be missing in the store.
     pub left: Option<Arc<dyn Shelf>>,
 }
 
@@ -44,19 +44,19 @@ impl Backing {
         found.ok_or_else(|| StoreError::Missing { object: name.to_string() })
     }
 
-    /// The commit up to which the store has all, of those up to `acknowledged`.
+    /// The commit up to which all are in the store. Without write-back these are the acknowledged ones.
     pub(crate) fn stored(&self, acknowledged: u64) -> u64 {
         self.stage.as_ref().map_or(acknowledged, |stage| stage.stored())
     }
 
-    /// A map will name the objects of commits up to this one as they are now.
+    /// Announces that a map will name the objects of commits up to this one as they are now.
     pub(crate) fn fix(&self, upto: u64) {
         if let Some(stage) = &self.stage {
             stage.fix(upto);
         }
     }
 
-    /// Waits until the store has all commits up to this one. What relies on them, as maps and deletions do, may follow.
+    /// Waits until the store has all commits up to this one. Maps and deletions that rely on them may follow.
     pub(crate) async fn settled(&self, seq: u64) -> Result<()> {
         match &self.stage {
             Some(stage) => stage.settled(seq).await,
@@ -64,7 +64,7 @@ impl Backing {
         }
     }
 
-    /// Like [`Self::settled`], where a store that fails shall stop the volume.
+    /// Like [`Self::settled`], but a failing store stops the volume.
     pub(crate) async fn drain(&self, seq: u64) -> Result<()> {
         match &self.stage {
             Some(stage) => stage.drain(seq).await,

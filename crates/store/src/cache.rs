@@ -1,5 +1,5 @@
-//! Pieces that were read, up to a number of bytes in memory and on local disk. Objects never change, so an entry is never
-//! stale.
+//! Pieces that were read, cached in memory and on local disk up to a number of bytes. Objects never change,
+//! so an entry is never stale.
 use crate::backing::Backing;
 use crate::disk::Disk;
 use crate::memory::{Key, Memory, Use};
@@ -33,7 +33,7 @@ struct State {
 /// Pieces that one request reads.
 pub(crate) struct Fetch {
     range: Range<u32>,
-    /// They are on local disk.
+    /// Whether they are on local disk.
     local: bool,
     _loading: watch::Sender<()>,
 }
@@ -49,8 +49,8 @@ impl Cache {
         Self { backing, disk, volume, limit, state }
     }
 
-    /// Pieces of an object of so many blocks. What is missing is read with as few requests as possible; a piece that is
-    /// being read already is waited for.
+    /// Returns pieces of an object of `blocks` blocks. Missing pieces are read with as few requests as
+    /// possible; pieces that are already being read are awaited.
     pub(crate) async fn pieces(
         &self,
         id: ObjectId,
@@ -70,7 +70,8 @@ impl Cache {
         Ok(found)
     }
 
-    /// Requests to make for those of the pieces that are neither there nor being read. Others wait for them from now on.
+    /// Plans requests for the pieces that are neither cached nor being read. Others wait for them from now
+    /// on.
     pub(crate) fn begin(&self, id: ObjectId, range: Range<u32>) -> Vec<Fetch> {
         self.plan(id, range, &mut HashMap::new(), Use::Later).0
     }
@@ -86,14 +87,15 @@ impl Cache {
         Ok(try_join_all(read).await?.into_iter().flatten().collect())
     }
 
-    /// Keeps the blocks of an object that was just stored: small changes of a file read what they change.
+    /// Keeps the blocks of an object that was just stored: small changes of a file read the blocks that they
+    /// change.
     pub(crate) fn keep(&self, id: ObjectId, parts: &[&[u8]]) {
         let pieces = pieces::split(parts);
         let mut state = self.state.lock();
         (0..).zip(pieces).for_each(|(piece, bytes)| state.memory.keep((id, piece), bytes));
     }
 
-    /// Whether less than half of what was read is used.
+    /// Whether less than half of the data read is used.
     pub(crate) fn is_wasteful(&self) -> bool {
         self.state.lock().memory.is_wasteful()
     }
@@ -103,7 +105,7 @@ impl Cache {
         Memory::ahead_of(self.limit)
     }
 
-    /// Takes what is there, and decides which requests to make and which to wait for.
+    /// Collects cached pieces, and decides which requests to make and which to wait for.
     fn plan(
         &self,
         id: ObjectId,
@@ -120,7 +122,7 @@ impl Cache {
             }
             if let Some(bytes) = state.memory.find(&key, why) {
                 found.insert(piece, bytes);
-            // The sender is gone if the request was given up, as one beside it failed.
+            // The sender is gone if the request was cancelled because another one failed.
             } else if let Some(loading) = state.loading.get(&key).filter(|l| l.has_changed().is_ok()) {
                 waits.push(loading.clone());
             } else {
@@ -152,7 +154,7 @@ impl Cache {
         for piece in fetch.range.clone() {
             state.loading.remove(&(id, piece));
         }
-        // Copies: a slice would keep all that was read in memory.
+        // Copies, as a slice would keep the whole answer in memory.
         let pieces: Vec<(u32, Bytes)> =
             fetch.range.zip(read?).map(|(piece, bytes)| (piece, Bytes::copy_from_slice(&bytes))).collect();
         let why = if cause == Cause::Readahead { Use::Later } else { Use::Now };
@@ -170,7 +172,7 @@ impl Cache {
             self.backing.remote.stats.local.hits(pieces.len());
             return Ok(pieces);
         }
-        // A second reading with the same result is no error of transmission.
+        // If a second read has the same result, it is not an error of transmission.
         for _ in 0..2 {
             let bytes = self.backing.get_range(id, pieces::byte_range(range.clone(), blocks), cause).await?;
             let decoded = pieces::decode(&self.volume, id, range.start, &bytes);

@@ -1,4 +1,4 @@
-//! The directory of a cache on local disk: whose it is, and that one mount uses it.
+//! The directory of a cache on local disk: the volume that it belongs to, and exclusive use by one mount.
 use crate::claim::{hex, random};
 use crate::private_dir::PrivateDir;
 use crate::shelf::Directory;
@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Whose cache it is; a line each for format, volume and identity.
+/// File with a line each for format, volume and identity of the cache.
 const IDENTITY: &str = "segno-cache";
 const NEW_IDENTITY: &str = "segno-cache.new";
 const IDENTITY_BYTES_MAX: u64 = 4096;
@@ -23,13 +23,13 @@ const TAIL: &str = "tail";
 pub(crate) struct CacheDir {
     pub dir: Arc<PrivateDir>,
     path: PathBuf,
-    /// A directory that is made again at the same path has another one.
+    /// Random. A directory that is created again at the same path has another one.
     pub id: [u8; 16],
     _lock: File,
 }
 
 impl CacheDir {
-    /// Opens the cache of a volume, and makes it if nothing is there.
+    /// Opens the cache of a volume, and creates it if nothing is there.
     pub(crate) fn open(path: &Path, volume: &[u8; 16]) -> Result<Self> {
         let failed = |e: io::Error| StoreError::Cache { dir: path.display().to_string(), why: e.to_string() };
         let refused = |why: &str| failed(io::Error::other(why));
@@ -75,14 +75,14 @@ impl CacheDir {
     }
 }
 
-/// Whether it is a cache, or has nothing but what an interrupted first mount left.
+/// Whether the directory is a cache, or has only files of an interrupted first mount.
 fn is_usable(dir: &PrivateDir) -> io::Result<bool> {
     let names = dir.names()?;
     let is_known = |name: &String| [LOCK, TAIL, NEW_IDENTITY].contains(&name.as_str());
     Ok(names.iter().any(|name| name == IDENTITY) || names.iter().all(is_known))
 }
 
-/// Makes the parts of a cache; the identity last, so that it is whole.
+/// Creates the parts of a cache, the identity last, so that a cache with an identity is complete.
 fn make(dir: &PrivateDir, volume: &[u8; 16], id: &[u8; 16]) -> io::Result<()> {
     dir.sub(TAIL)?;
     match dir.remove(NEW_IDENTITY) {
@@ -151,7 +151,7 @@ mod tests {
         fs::write(dir.path().join(IDENTITY), b"segno cache 1\nvolume 01").unwrap();
         assert!(why(dir.path(), 1).contains("damaged"));
     }
-    /// Every name of a cache, as a link to a file of somebody else: the target stays as it is.
+    /// Every name of a cache, as a link to a file of another user: the target does not change.
     #[test]
     fn no_link_in_a_cache_is_followed() {
         let dir = tempfile::tempdir().unwrap();

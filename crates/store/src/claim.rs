@@ -9,13 +9,13 @@ use bytes::Bytes;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fs;
 
-/// Whether the store has conditional creation: it takes the condition, and refuses to create a name twice.
+/// Whether the store has conditional creation: it accepts the condition, and refuses to create a name twice.
 pub(crate) async fn is_conditional(remote: &Remote) -> Result<bool> {
     let name = format!("probe/{}", hex(&random()?));
     let first = remote.create_at(&name, Bytes::from_static(b"first"), Cause::Open).await;
     let second = match first {
         Ok(Created::Ours) => remote.create_at(&name, Bytes::from_static(b"second"), Cause::Open).await,
-        // The condition is the reason if the store takes the same object without it.
+        // The condition is the reason if the store accepts the same object without it.
         Err(refusal @ StoreError::Refused { .. }) => {
             remote.put_at(&name, Bytes::from_static(b"first"), Cause::Open).await.map_err(|_| refusal)?;
             remote.delete_at(&name, Cause::Open).await?;
@@ -43,7 +43,7 @@ impl Holder {
         }
     }
 
-    /// Whether its process has ended for certain: the same host was booted since, or has no such process.
+    /// Whether its process has certainly ended: the same host was booted since, or has no such process.
     fn is_gone(&self) -> bool {
         let this = Self::this([0; 16], None);
         if self.boot == this.boot {
@@ -53,7 +53,7 @@ impl Holder {
         self.host == this.host && boot(&self.boot) != boot(&this.boot)
     }
 
-    /// Whether it is that process of this host.
+    /// Whether it is process `pid` of this host.
     pub(crate) fn is_here(&self, pid: u32) -> bool {
         self.pid == pid && self.boot == Self::this([0; 16], None).boot
     }
@@ -72,7 +72,8 @@ fn has_ended(pid: u32) -> bool {
     }
 }
 
-/// Refuses an epoch without a seal whose holder may be alive, or may have left writes in another cache than this one.
+/// Refuses an epoch without a seal whose holder may be alive, or may have left writes in a cache other than
+/// this one.
 pub(crate) async fn refuse_holder(remote: &Remote, epoch: u32, ours: Option<&CacheOf>) -> Result<()> {
     let Some(found) = holder(remote, epoch).await? else { return Ok(()) };
     let holder = found.describe();
@@ -90,7 +91,7 @@ pub(crate) async fn session(remote: &Remote, epoch: u32) -> Result<Option<[u8; 1
     Ok(known_holder(remote, epoch).await?.map(|holder| holder.session))
 }
 
-/// The holder of an epoch. An object that was cut off belongs to no writer, as each reads its own back.
+/// The holder of an epoch. A truncated object belongs to no writer, as each writer reads its object back.
 pub(crate) async fn known_holder(remote: &Remote, epoch: u32) -> Result<Option<Holder>> {
     match holder(remote, epoch).await {
         Err(StoreError::Corrupt { .. }) => Ok(None),
@@ -114,7 +115,8 @@ pub(crate) async fn take(
 ) -> Result<Session> {
     let id = random()?;
     let holder = Holder::this(id, cache);
-    // The fence: of all that create this name one succeeds, and whoever seals the epoch keeps all later commits of the loser out.
+    // The fence: of all writers that create this name one succeeds, and a seal of the epoch keeps out all
+    // later commits of the writer that lost it.
     match remote.create(Name::Epoch(epoch), holder.encode(), Cause::Open).await? {
         Created::Ours => Ok(Session { volume: volume.id, id, epoch, marked: volume.marked }),
         Created::Other(bytes) => {

@@ -1,8 +1,8 @@
 //! Commits and seals, the objects of the log.
 //!
-//! A commit's object begins with its inline blocks, as pieces like those of any object, so that they are read like others.
-//! The record behind them says what changed, in order. The tail says how long both are; it comes last, so an object that was
-//! cut off has none.
+//! A commit's object begins with its inline blocks, encoded as pieces like those of any object, so that they
+//! are read in the same way. The record after them has the changes in order. The tail has the length of both;
+//! it comes last, so a truncated object has none.
 use crate::names::{Name, ObjectId};
 use crate::pieces;
 use crate::wire::{Decoder, Encoder, bytes_of};
@@ -14,7 +14,8 @@ const TAIL: &[u8; 8] = b"SEGNOLGE";
 /// Magic, length of the record, inline blocks, checksum.
 const TAIL_BYTES: usize = 8 + 4 + 4 + 4;
 
-/// Kinds of records. Volumes without marks have the first and the third, others the last; seals are the same.
+/// Kinds of records. Volumes without marks use the first and the third, others the last; seals are the same
+/// in both.
 const COMMIT: u8 = 0;
 const SEAL: u8 = 1;
 const MERGED: u8 = 2;
@@ -30,19 +31,20 @@ pub(crate) struct Session {
     pub marked: bool,
 }
 
-/// Commits of the same epoch that were durable when an object of the log was made. One that is missing since was lost.
+/// Commits of the same epoch that were durable when an object of the log was made. If one of them is missing
+/// later, it was lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Marks {
-    /// All up to this one were in the store.
+    /// All commits up to this one were in the store.
     pub stored: u64,
-    /// All up to this one were acknowledged: they were in the store or in the local cache.
+    /// All commits up to this one were acknowledged: they were in the store or in the local cache.
     pub acknowledged: u64,
 }
 
 /// An object of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
-    /// Of its writer.
+    /// Session of its writer.
     pub session: [u8; 16],
     pub marks: Marks,
     pub entry: Entry,
@@ -70,12 +72,12 @@ pub(crate) enum Op {
     Discard { zone: u32, start: u16, len: u16 },
 }
 
-/// What an object of the log says.
+/// Content of an object of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
     Commit {
         ops: Vec<Op>,
-        /// Places of the log that it takes; the next object is behind them.
+        /// Places of the log that it takes; the next object follows them.
         places: u32,
     },
     /// Ends the epoch. Written by the holder of this epoch, or by a later one.
@@ -87,7 +89,7 @@ pub(crate) fn commit(session: &Session, marks: Marks, seq: u64, ops: &[Op], part
     object(session, marks, seq, 1, ops, parts)
 }
 
-/// One object for several commits, from the first of so many places on. It has no inline blocks.
+/// One object for several commits, which takes `places` places from `seq` on. It has no inline blocks.
 pub(crate) fn merged(session: &Session, marks: Marks, seq: u64, places: u32, ops: &[Op]) -> Bytes {
     object(session, marks, seq, places, ops, &[])
 }
@@ -116,7 +118,7 @@ fn object(session: &Session, marks: Marks, seq: u64, places: u32, ops: &[Op], pa
     close(out, record, blocks as u32)
 }
 
-/// A seal of an epoch, by this session.
+/// A seal that this session writes to end an epoch.
 pub(crate) fn seal(by: &Session, epoch: u32, seq: u64) -> Bytes {
     let mut record = Encoder::new(RECORD);
     header(&mut record, by, epoch, seq, SEAL);

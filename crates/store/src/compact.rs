@@ -1,4 +1,5 @@
-//! Compaction: ranges in many small extents are written again, to objects of their own. A commit switches to them.
+//! Compaction: ranges in many small extents are written again, to separate objects. A commit switches to
+//! them.
 use crate::Result;
 use crate::core::Core;
 use crate::extents::Extent;
@@ -8,7 +9,7 @@ use crate::stats::Cause;
 use segno_format::{BLOCK_SIZE, Block};
 use std::sync::Arc;
 
-/// A range in more extents is worth its copy.
+/// A range with more extents is copied.
 const EXTENTS_MAX: usize = 16;
 /// Blocks of a range in conventional zones: 1 MiB.
 const CHUNK: u16 = 256;
@@ -16,7 +17,7 @@ const CHUNK: u16 = 256;
 /// Blocks that move, each with its zone.
 type Moves = Vec<(u32, Extent)>;
 
-/// Moves all ranges that are worth it.
+/// Moves all ranges that are to be copied.
 pub(crate) async fn run(core: &Arc<Core>, reader: &Reader) -> Result<()> {
     let batches = plan(&core.state.lock());
     for batch in batches {
@@ -35,7 +36,7 @@ pub(crate) async fn run(core: &Arc<Core>, reader: &Reader) -> Result<()> {
     Ok(())
 }
 
-/// What to move, in batches of an object each.
+/// Plans the moves, in batches of one object each.
 fn plan(state: &State) -> Vec<Moves> {
     let geometry = state.map.geometry;
     let mut ranges = Vec::<Moves>::new();
@@ -50,7 +51,7 @@ fn plan(state: &State) -> Vec<Moves> {
         for start in (0..geometry.zone_blocks).step_by(step.into()) {
             let range: Moves =
                 zone.extents.within(start, start.saturating_add(step)).map(|e| (number, e)).collect();
-            // What is still collected may be overwritten in its place.
+            // Blocks in an open buffer may be overwritten in place.
             let is_open = |e: &Extent| matches!(state.content.get(&e.object), Some(Content::Open(_)));
             if range.len() > EXTENTS_MAX && !range.iter().any(|(_, e)| is_open(e)) {
                 ranges.push(range);
@@ -85,7 +86,8 @@ fn batches(moves: impl Iterator<Item = (u32, Extent)>) -> Vec<Moves> {
     all
 }
 
-/// The content of a batch. A block that was overwritten since it was planned is read as it is now, and not moved.
+/// The content of a batch. A block that was overwritten after planning is read in its new version, and not
+/// moved.
 async fn read(batch: &Moves, core: &Core, reader: &Reader) -> Result<Vec<u8>> {
     let geometry = core.state.lock().map.geometry;
     let mut content = Vec::with_capacity(usize::from(OBJECT_BLOCKS) * BLOCK_SIZE);

@@ -23,7 +23,7 @@ pub(crate) const UPLOADS: usize = 8;
 /// Blocks that may wait for the store: 128 MiB.
 const WAITING_BLOCKS: usize = 32 * 1024;
 
-/// Commits behind a map, and bytes of their objects, after which the next map is due.
+/// Commits after a map, and bytes of their objects, after which the next map is due.
 pub(crate) const MAP_COMMITS: u64 = 1024;
 const MAP_BYTES: u64 = 64 << 20;
 
@@ -34,7 +34,7 @@ pub(crate) struct Core {
     handle: Handle,
     pub state: Arc<Mutex<State>>,
     reader: Arc<Reader>,
-    /// Data objects of the open group under way.
+    /// Uploads of data objects of the open group.
     uploads: Mutex<Vec<JoinHandle<Result<()>>>>,
     slots: Semaphore,
     room: Semaphore,
@@ -50,9 +50,9 @@ pub(crate) struct Core {
 /// Commits that were stored.
 #[derive(Debug, Default)]
 struct Acks {
-    /// All up to this one are.
+    /// All commits up to this one are stored.
     upto: u64,
-    /// Others, with their places in the window.
+    /// Later ones that are stored, with their places in the window.
     beyond: BTreeMap<u64, OwnedSemaphorePermit>,
     failed: Option<StoreError>,
 }
@@ -82,12 +82,12 @@ impl Core {
         }
     }
 
-    /// Why nothing can be written any more.
+    /// The error that ended writing, if any.
     pub(crate) fn failed(&self) -> Option<StoreError> {
         self.acks.lock().failed.clone()
     }
 
-    /// Nothing is acknowledged from now on.
+    /// Ends writing: nothing is acknowledged from now on.
     pub(crate) fn fail(&self, why: &StoreError) {
         self.acks.lock().failed.get_or_insert_with(|| why.clone());
         self.room.close();
@@ -103,7 +103,7 @@ impl Core {
         self.failed().unwrap_or_else(StoreError::ended)
     }
 
-    /// Collects blocks; waits while too much waits for the store.
+    /// Collects blocks; waits while too many blocks wait for the store.
     pub(crate) async fn write(self: &Arc<Self>, addr: u64, blocks: &[&Block]) -> io::Result<()> {
         self.check()?;
         if self.state.lock().is_long() {
@@ -154,7 +154,7 @@ impl Core {
         self.room.add_permits(bytes / segno_format::BLOCK_SIZE);
     }
 
-    /// Returns when everything written before is stored, with all that was written before that.
+    /// Returns when everything written before the call is stored.
     pub(crate) async fn flush(self: &Arc<Self>) -> Result<()> {
         let group = {
             let state = self.state.lock();
@@ -163,13 +163,13 @@ impl Core {
         self.commit_group(group).await
     }
 
-    /// Waits until the store has what was acknowledged before.
+    /// Waits until the store has everything that was acknowledged before the call.
     pub(crate) async fn settle(&self) -> Result<()> {
         let upto = *self.acked.borrow();
         self.backing.settled(upto).await
     }
 
-    /// Like [`Self::flush`], with everything in the store.
+    /// Like [`Self::flush`], but waits until everything is in the store.
     pub(crate) async fn drain(self: &Arc<Self>) -> Result<()> {
         self.flush().await?;
         let upto = *self.acked.borrow();
@@ -197,7 +197,8 @@ impl Core {
         self.handle.spawn(self.clone().commit(group, uploads, permit));
     }
 
-    /// Like [`Self::flush`], and describes the state then. Returns it with its number.
+    /// Like [`Self::flush`], and describes the state at that point. Returns the number of its commit with the
+    /// description.
     pub(crate) async fn flush_and_describe<R>(
         self: &Arc<Self>,
         describe: impl FnOnce(&mut State) -> R,
@@ -218,8 +219,8 @@ impl Core {
         Ok((seq, described))
     }
 
-    /// A commit exists only if all its data objects do. So whoever seals the epoch behind it may rely on them, and this
-    /// writer acknowledges nothing that a later one leaves out.
+    /// Stores a commit after all its data objects. So a writer that seals the epoch after it can rely on
+    /// them, and this writer acknowledges no commit that a later writer leaves out.
     async fn commit(
         self: Arc<Self>,
         group: Group,
@@ -287,7 +288,7 @@ impl Core {
         }
     }
 
-    /// Ends this epoch, behind its last commit.
+    /// Ends this epoch with a seal after its last commit.
     pub(crate) async fn seal(&self) -> Result<()> {
         let seq = self.state.lock().seq;
         let seal = commit::seal(&self.session, self.session.epoch, seq);

@@ -1,5 +1,6 @@
-//! Credentials that may change while a volume is in use: the shared credentials file is read for every request. The
-//! environment of a process stays as it is, so once the store has refused its key, the file's is tried in turn with it.
+//! Credentials that may change while a volume is in use: the shared credentials file is read for every
+//! request. The environment of a process does not change, so once the store has refused its key, that key and
+//! the file's key are tried in turn.
 use crate::answer::Answer;
 use crate::profile::Profile;
 use async_trait::async_trait;
@@ -15,7 +16,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Where a key was looked for, and what to do. `service` would have been another place.
+/// Names the places where a key was looked for, and the remedy. `service` is a further place.
 pub(crate) fn none_found(profile: &Profile, service: &str) -> String {
     format!(
         "there are no credentials in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, in {}{service}: {NO_KEYS}",
@@ -31,7 +32,7 @@ const NO_KEYS: &str = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_P
 pub(crate) struct Credentials {
     fixed: Option<Arc<AwsCredential>>,
     profile: Profile,
-    /// The other one was refused.
+    /// Whether the key of the profile is used, as the other one was refused.
     use_profile: AtomicBool,
 }
 
@@ -47,7 +48,7 @@ impl Credentials {
         self.profile.key().filter(is_sendable).map(Arc::new)
     }
 
-    /// The store has refused what was given last.
+    /// Records that the store has refused the key that was given last.
     fn refuse(&self) {
         if self.fixed.is_some() {
             self.use_profile.fetch_not(Ordering::Relaxed);
@@ -55,13 +56,13 @@ impl Credentials {
     }
 }
 
-/// Whether requests can have it: in headers nothing else may be.
+/// Whether a key can be sent: headers allow no other characters.
 pub(crate) fn is_sendable(key: &AwsCredential) -> bool {
     let is = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic());
     is(&key.key_id) && is(&key.secret_key) && key.token.as_deref().is_none_or(is)
 }
 
-/// Not the keys.
+/// Does not show the keys.
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "credentials, {}", self.profile.describe())
@@ -81,7 +82,7 @@ impl CredentialProvider for Credentials {
     }
 }
 
-/// A store whose refusals its credentials learn of.
+/// A store that reports refusals to its credentials.
 #[derive(Debug)]
 pub(crate) struct Renewed<S> {
     pub store: S,

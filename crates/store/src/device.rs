@@ -31,12 +31,12 @@ use tokio::runtime::{Builder, Handle, Runtime};
 /// How long requests are repeated while a volume is opened, so that wrong credentials are reported soon.
 pub(crate) const OPEN_PATIENCE: Duration = Duration::from_secs(15);
 
-/// How a volume is opened.
+/// Options for opening a volume.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Take no epoch, and see the volume as it is now.
+    /// Take no epoch, and read the volume as it is now.
     pub read_only: bool,
-    /// Fence a writer that may be alive.
+    /// Cut off a writer that may be alive.
     pub takeover: bool,
     /// Accept a store without conditional creation.
     pub unfenced: bool,
@@ -48,7 +48,7 @@ pub struct Options {
     pub cache_bytes: usize,
     /// A cache on local disk.
     pub cache: Option<CacheOptions>,
-    /// Read the volume as what the cache has, and the store has not, would have made it.
+    /// Include commits that are in the cache and not in the store.
     pub with_left: bool,
     /// Receives notices.
     pub observer: Observer,
@@ -70,7 +70,7 @@ impl Default for Options {
     }
 }
 
-/// What a volume has in the store.
+/// Numbers of objects and blocks of a volume in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct About {
     /// Extents of the map.
@@ -79,14 +79,14 @@ pub struct About {
     pub objects: u64,
     /// Blocks in use.
     pub live_blocks: u64,
-    /// Commits behind the newest map when the volume was opened.
+    /// Commits after the newest map when the volume was opened.
     pub replayed: u64,
 }
 
 /// A zoned device on an object store.
 pub struct StoreDevice {
     parts: Parts,
-    /// Everything else runs on it.
+    /// Runs all requests and background tasks.
     runtime: Option<Runtime>,
 }
 
@@ -112,7 +112,7 @@ impl Parts {
         Self::open_with(remote, options, local, handle).await
     }
 
-    /// Opens a volume with a cache that is open.
+    /// Opens a volume with a cache that is already open.
     pub(crate) async fn open_with(
         remote: Arc<Remote>,
         options: &Options,
@@ -177,13 +177,13 @@ pub(crate) fn runtime() -> Result<Runtime> {
     built.map_err(|e| StoreError::Runtime(e.to_string()))
 }
 
-/// The store as it is asked while a volume is opened.
+/// The store, with the time limits for opening a volume.
 pub(crate) fn remote(store: Arc<dyn ObjectStore>, prefix: &Path, observer: Observer) -> Remote {
     Remote::new(store, prefix.clone(), OPEN_PATIENCE).observed(observer)
 }
 
 impl StoreDevice {
-    /// Makes an empty device. With `force`, deletes the one that is there.
+    /// Creates an empty device. With `force`, deletes an existing one.
     pub fn create(
         store: Arc<dyn ObjectStore>,
         prefix: &Path,
@@ -223,7 +223,7 @@ impl StoreDevice {
         Ok(Self::of(runtime, parts))
     }
 
-    /// Whether the store keeps no second writer out, which was accepted when the volume was made.
+    /// Whether the store cannot keep a second writer out, which was accepted when the volume was made.
     #[must_use]
     pub fn is_unfenced(&self) -> bool {
         self.parts.volume.unfenced
@@ -242,7 +242,7 @@ impl StoreDevice {
         }
     }
 
-    /// What of a cache is part of the volume as it is read.
+    /// Commits of a cache that are part of the volume as it is read.
     #[must_use]
     pub fn left(&self) -> Option<Left> {
         self.parts.left
@@ -272,7 +272,7 @@ impl StoreDevice {
         closed
     }
 
-    /// Waits until everything that was flushed, and what was written before this call, is in the store.
+    /// Waits until everything that was written or flushed before this call is in the store.
     pub fn drain(&self) -> Result<()> {
         match &self.parts.writer {
             Some((core, _)) => self.run(core.drain()),
@@ -286,7 +286,7 @@ impl StoreDevice {
         self.run(keeper.write_map())
     }
 
-    /// Deletes what is due when so much time has passed.
+    /// Deletes objects that are due after this time.
     #[cfg(test)]
     pub(crate) fn delete_due_after(&self, time: std::time::Duration) -> Result<()> {
         let (_, keeper) = self.writer()?;
@@ -296,7 +296,7 @@ impl StoreDevice {
         })
     }
 
-    /// Opens a device with a cache that is open.
+    /// Opens a device with a cache that is already open.
     #[cfg(test)]
     pub(crate) fn open_local(
         runtime: Runtime,
@@ -404,7 +404,8 @@ impl StoreDevice {
     }
 }
 
-/// Refuses a volume that is there, and a store that could not keep a second writer out.
+/// Creates a volume. Refuses to replace one, and a store that cannot keep a second writer out, unless told to
+/// accept that.
 pub(crate) async fn create(remote: &Remote, geometry: Geometry, force: bool, unfenced: bool) -> Result<()> {
     if geometry.zone_blocks == 0 || geometry.conventional >= geometry.zones {
         return Err(StoreError::Geometry("a volume needs zones of both kinds"));
@@ -429,8 +430,8 @@ pub(crate) async fn create(remote: &Remote, geometry: Geometry, force: bool, unf
     }
 }
 
-/// Reads the volume, taking it if it is to be written. Also returns whether its map is older than the time readers have, by
-/// the store's clock.
+/// Reads the volume, and takes it unless it is opened for reading. Also returns whether its map is older than
+/// the grace period of readers, by the store's clock.
 async fn find(remote: &Remote, options: &Options, local: Option<&Local>) -> Result<(Recovered, bool)> {
     if options.read_only {
         if let Some(local) = local {
@@ -471,7 +472,7 @@ impl BlockDevice for StoreDevice {
 
     fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
         check_bounds(self.block_count(), addr, into.len() as u64)?;
-        // First, so that what is read ahead arrives with it.
+        // Before the read, so that data read ahead arrives together with it.
         self.parts.reader.note(addr, into.len() as u64);
         Ok(self.run(self.parts.reader.read(addr, into, Cause::Read))?)
     }

@@ -1,5 +1,6 @@
-//! Pieces on local disk, up to a number of bytes. A piece is read back only if its checksum is right, which covers which piece
-//! of which object it is; so neither an old index nor damage gives other data, and nothing needs to be flushed.
+//! Pieces on local disk, up to a number of bytes. A piece is used only if its checksum is right. The checksum
+//! covers the identity of the piece and its object, so neither an old index nor damage gives other data, and
+//! no flush is needed.
 use crate::Result;
 use crate::names::{Name, ObjectId};
 use crate::pieces::{self, PIECE_BLOCKS};
@@ -18,25 +19,25 @@ use tokio::task::spawn_blocking;
 
 const PIECES: &str = "pieces";
 const INDEX: &str = "index";
-/// An index of the first version does not say which history its pieces are of.
+/// An index of the first version does not record the history of its pieces.
 const MAGIC: &[u8; 8] = b"SEGNOIX2";
 /// A place for a piece: the next multiple of a page.
 const SLOT: u64 = 17 * 4096;
-/// Bytes of an index: magic, what its mount saw, count and checksum.
+/// Bytes of an index: magic, the state that its mount saw, count and checksum.
 const HEADER: u64 = 8 + 4 + 16 + 8 + 4 + 4;
 /// Bytes of an index entry.
 const ENTRY: u64 = 1 + 4 + 8 + 4 + 4 + 4;
-/// Pieces that wait to be written: 32 MiB. Others are not kept.
+/// Maximum number of pieces that wait to be written: 32 MiB. Further ones are not kept.
 const WRITES: usize = 512;
 
 type Key = (ObjectId, u32);
 
-/// A state of the volume that a mount with this cache has seen in the store. Names of objects are used again when the store is
-/// set back to an earlier state, so pieces are used only if the store still has that state.
+/// A state of the volume that a mount with this cache has seen in the store. Names of objects are used again
+/// when the store is set back to an earlier state, so pieces are used only if the store still has that state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub epoch: u32,
-    /// The session of the epoch, which is random. A store that has it has all earlier epochs as they were.
+    /// The session of the epoch, which is random. A store that has it has all earlier epochs unchanged.
     pub session: [u8; 16],
     /// The last commit.
     pub seq: u64,
@@ -51,7 +52,8 @@ pub(crate) struct Disk {
     writes: tokio::sync::Semaphore,
 }
 
-/// Which slot has which piece. A slot that is needed is taken from a piece that was not read since the hand passed it.
+/// Which slot has which piece. A slot for a new piece is taken from one that was not read since the hand
+/// passed it.
 #[derive(Debug, Default)]
 struct Slots {
     places: HashMap<Key, Place>,
@@ -70,7 +72,7 @@ struct Place {
 struct Owner {
     key: Option<Key>,
     used: bool,
-    /// A piece is being written.
+    /// Whether a piece is being written.
     busy: bool,
 }
 
@@ -105,7 +107,7 @@ impl Slots {
         None
     }
 
-    /// A slot was written, or not.
+    /// Records whether a slot was written.
     fn settle(&mut self, slot: u32, written: Option<(Key, u32)>) {
         let Some(owner) = self.owners.get_mut(slot as usize) else { return };
         owner.busy = false;
@@ -125,7 +127,7 @@ impl Slots {
 }
 
 impl Disk {
-    /// Opens the pieces in a directory, those of the last mount included.
+    /// Opens the pieces in a directory, including those of the last mount.
     pub(crate) fn open(dir: &Arc<PrivateDir>, bytes: u64, volume: [u8; 16]) -> io::Result<Self> {
         let file = dir.file(PIECES, OFlags::RDWR | OFlags::CREATE)?;
         let limit = usize::try_from(bytes / SLOT).unwrap_or(usize::MAX).min(u32::MAX as usize);
@@ -150,12 +152,12 @@ impl Disk {
         })
     }
 
-    /// The state that the mount which stored the index had seen.
+    /// The state that was seen by the mount that stored the index.
     pub(crate) fn seen(&self) -> Option<Seen> {
         *self.seen.lock()
     }
 
-    /// The pieces belong to the history with this state.
+    /// Records the state whose history the pieces belong to.
     pub(crate) fn set_seen(&self, seen: Seen) {
         *self.seen.lock() = Some(seen);
     }
@@ -172,7 +174,7 @@ impl Disk {
         self.slots.lock().places.contains_key(&(id, piece))
     }
 
-    /// Reads pieces; `None` if one is not there.
+    /// Reads pieces; `None` if one is missing.
     pub(crate) async fn read(self: &Arc<Self>, id: ObjectId, range: Range<u32>) -> Option<Vec<Bytes>> {
         let disk = self.clone();
         let read = spawn_blocking(move || range.map(|piece| disk.read_piece((id, piece))).collect());
@@ -193,7 +195,7 @@ impl Disk {
         }
     }
 
-    /// Keeps pieces as they are stored, from one on. A disk that fails, or is slow, keeps fewer.
+    /// Keeps pieces as they are stored, from `first` on. If the disk fails or is slow, fewer are kept.
     pub(crate) fn keep(self: &Arc<Self>, id: ObjectId, first: u32, stored: &Bytes) {
         let step = pieces::encoded_len(PIECE_BLOCKS);
         let places = (first..).zip((0..stored.len()).step_by(step));
@@ -240,7 +242,7 @@ impl Disk {
 }
 
 fn read_index(bytes: &[u8], limit: usize) -> Result<(Seen, Vec<(Key, Place)>)> {
-    // The name is for messages, and there are none.
+    // The name is for messages, and no message is shown.
     let mut d = Decoder::new(Name::Volume, MAGIC, bytes)?;
     let seen = Seen { epoch: d.u32()?, session: d.array()?, seq: d.u64()? };
     let count = d.count(ENTRY)?;

@@ -1,11 +1,12 @@
-//! The endpoint of the store: one rule for all names that it has.
+//! The endpoint of the store: one rule for all variables that name it.
 use crate::profile::Profile;
 use reqwest::Url;
 use std::net::IpAddr;
 
 /// Variables of the endpoint; the first that is set counts, as in the AWS programs, before a profile.
 const NAMES: [&str; 2] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"];
-/// A name that the AWS programs do not know. With another value than theirs it would lead elsewhere than they do.
+/// A variable that the AWS programs do not know. If its value differed from theirs, they would use another
+/// endpoint.
 const OWN_NAME: &str = "AWS_ENDPOINT";
 
 /// An endpoint that was checked.
@@ -13,8 +14,8 @@ const OWN_NAME: &str = "AWS_ENDPOINT";
 pub(crate) struct Endpoint(Url);
 
 impl Endpoint {
-    /// The endpoint of the environment or a profile; `None` if it is that of AWS. Errors do not repeat its value, which may have
-    /// a password.
+    /// The endpoint of the environment or a profile; `None` if it is that of AWS. Errors do not repeat its
+    /// value, which may contain a password.
     pub(crate) fn find(
         env: impl Fn(&str) -> Option<String>,
         profile: &Profile,
@@ -53,7 +54,7 @@ impl Endpoint {
         Ok(Self(url))
     }
 
-    /// As the client takes it.
+    /// The text that the client gets.
     pub(crate) fn text(&self) -> &str {
         self.0.as_str().trim_end_matches('/')
     }
@@ -75,8 +76,8 @@ impl Endpoint {
         host == "localhost" || address.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
     }
 
-    /// Whether nothing can change what is sent on its way. Then its SHA-256, a fifth of the time of sequential writes to MinIO,
-    /// is not signed.
+    /// Whether the data sent cannot be changed on its way. If so, its SHA-256 is not signed, which would take
+    /// a fifth of the time of sequential writes to MinIO.
     pub(crate) fn is_protected(&self) -> bool {
         !self.is_plain() || self.is_loopback()
     }

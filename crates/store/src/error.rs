@@ -1,11 +1,11 @@
-//! Why a store or its volume cannot be used, and what to do about it.
+//! Errors of a store and its volumes. Their messages name the remedy.
 use crate::names::{Name, ObjectId};
 use std::io;
 
 /// Result of this crate.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
-/// A failure of the store, or what was found in it.
+/// A failure of the store, or a defect of its content.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each message states its case")]
@@ -102,7 +102,7 @@ impl StoreError {
         Self::Unreadable { object: Name::Object(id).to_string(), why: e.to_string() }
     }
 
-    /// The runtime, or whoever would answer, is gone.
+    /// The runtime, or the task that would answer, has ended.
     pub(crate) fn ended() -> Self {
         Self::Runtime("it has ended".into())
     }

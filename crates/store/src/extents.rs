@@ -1,4 +1,4 @@
-//! Where the blocks of one zone are.
+//! Location of the blocks of one zone.
 
 /// Consecutive blocks of a zone that are consecutive in an object. Offsets count blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Extents {
         self.0.iter()
     }
 
-    /// Takes memory for so many more.
+    /// Allocates memory for `count` more extents.
     pub(crate) fn reserve(&mut self, count: u16) {
         self.0.reserve_exact(count.into());
     }
@@ -55,7 +55,7 @@ impl Extents {
         self.0.iter().skip(first).map_while(move |e| e.clip(start, end))
     }
 
-    /// Removes a range; returns what was there.
+    /// Removes a range; returns the removed parts.
     pub(crate) fn remove(&mut self, start: u16, end: u16) -> Vec<Extent> {
         let removed: Vec<Extent> = self.within(start, end).collect();
         if removed.is_empty() {
@@ -69,7 +69,7 @@ impl Extents {
         removed
     }
 
-    /// Puts an extent over whatever is there; returns what that was.
+    /// Inserts an extent over existing ones; returns the parts that it replaces.
     pub(crate) fn insert(&mut self, new: Extent) -> Vec<Extent> {
         let removed = self.remove(new.start, new.end());
         let at = self.0.partition_point(|e| e.start < new.start);

@@ -1,15 +1,15 @@
-//! Objects that no map will name again, until they may be deleted.
+//! Objects that no map will name again, until they can be deleted.
 use crate::names::ObjectId;
 use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What the newest map does not name waits for the next map, so that the map before it could still be used; then readers
-/// have some time.
+/// Objects that the newest map does not name wait for the next map, so that the map before it stays usable.
+/// After that readers have a grace period.
 #[derive(Debug)]
 pub(crate) struct Garbage {
     grace: Duration,
-    /// Not named by the newest map.
+    /// Objects that the newest map does not name.
     newest: Vec<ObjectId>,
     due: VecDeque<(Instant, Vec<ObjectId>)>,
 }
@@ -19,18 +19,19 @@ impl Garbage {
         Self { grace, newest: Vec::new(), due: VecDeque::new() }
     }
 
-    /// A map is durable that does not name these.
+    /// Records that a map is durable that does not name these objects.
     pub(crate) fn map_stored(&mut self, unnamed: Vec<ObjectId>, now: Instant) {
         let older = std::mem::replace(&mut self.newest, unnamed);
         self.add(older, false, now);
     }
 
-    /// The newest map does not name these either.
+    /// Adds objects that the newest map does not name either.
     pub(crate) fn also_unnamed(&mut self, unnamed: Vec<ObjectId>) {
         self.newest.extend(unnamed);
     }
 
-    /// No map that recovery may use names these. Readers that could do have been served if the volume is `settled`.
+    /// Adds objects that are in no map usable for recovery. `settled` if readers that could use them have had
+    /// their grace period.
     pub(crate) fn add(&mut self, objects: Vec<ObjectId>, settled: bool, now: Instant) {
         if objects.is_empty() {
             return;

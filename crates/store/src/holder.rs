@@ -1,4 +1,4 @@
-//! What a store says of the writer of a volume, without opening it.
+//! The writer of a volume according to the store, without opening the volume.
 use crate::device::{remote, runtime};
 use crate::notice::Observer;
 use crate::records::Holder;
@@ -9,9 +9,9 @@ use object_store::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long each request is waited for that asks how a volume was closed.
+/// Time limit of each request that finds out how a volume was closed.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
-/// Epochs among which that of a process is looked for: others may have followed.
+/// Number of epochs that are searched for that of a process: others may have followed.
 const EPOCHS: usize = 64;
 
 /// How the epoch of a writer ended.
@@ -19,7 +19,7 @@ const EPOCHS: usize = 64;
 pub enum Ending {
     /// Its writer closed the volume, or never took it.
     Closed,
-    /// It has no end.
+    /// The epoch has not ended.
     Open,
     /// Another writer ended it.
     TakenOver {
@@ -30,7 +30,7 @@ pub enum Ending {
     },
 }
 
-/// Whether the store keeps a second writer out.
+/// Whether the store can keep a second writer out.
 pub fn probe(store: Arc<dyn ObjectStore>, prefix: &Path, observer: Observer) -> Result<bool> {
     let remote = remote(store, prefix, observer);
     runtime()?.block_on(claim::is_conditional(&remote))
@@ -42,13 +42,14 @@ pub fn is_held(store: Arc<dyn ObjectStore>, prefix: &Path, observer: Observer) -
     runtime()?.block_on(async { Ok(recover::held(&remote).await?.is_some()) })
 }
 
-/// How the last epoch ended that this process of this host took. A store that does not answer is an error after some seconds.
+/// How the last epoch ended that process `pid` of this host took. A store that does not answer is an error
+/// after some seconds.
 pub fn ended(store: Arc<dyn ObjectStore>, prefix: &Path, pid: u32) -> Result<Ending> {
     let remote = Remote::new(store, prefix.clone(), CLOSE_PATIENCE);
     remote.bound_requests(CLOSE_PATIENCE);
     let runtime = runtime()?;
     let ending = runtime.block_on(ending(&remote, pid));
-    // A request that was given up may be in a system call.
+    // A cancelled request may be in a system call.
     runtime.shutdown_background();
     ending
 }

@@ -1,4 +1,5 @@
-//! Maps, and what they allow: compaction before one is written, deletion of what the last two do not name.
+//! Maps and related work: compaction before a map is written, and deletion of objects that the last two maps
+//! do not name.
 use crate::compact;
 use crate::core::Core;
 use crate::garbage::Garbage;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
-/// Epochs without a map of their own after which one is written at unmount.
+/// Epochs without a map after which one is written at unmount.
 const EPOCHS_WITHOUT_MAP: u32 = 8;
 
 pub(crate) struct Keeper {
@@ -26,15 +27,15 @@ pub(crate) struct Keeper {
     maps: Mutex<Maps>,
 }
 
-/// The maps in the store that recovery may use, and what they do not name.
+/// The maps in the store that recovery may use, and the objects that they do not name.
 #[derive(Debug)]
 struct Maps {
     /// Newest last.
     stored: Vec<(u32, u64)>,
-    /// The last one whose unnamed objects the garbage has.
+    /// The last one whose unnamed objects are in the garbage.
     counted: Option<(u32, u64)>,
     garbage: Garbage,
-    /// Commits were read behind the newest map when the volume was opened.
+    /// Whether commits after the newest map were read when the volume was opened.
     replayed: bool,
 }
 
@@ -52,7 +53,7 @@ impl Keeper {
 
     /// Serves until the core fails or is closed.
     pub(crate) async fn run(self: Arc<Self>, found: Found) {
-        // What it leaves is found again by the next mount.
+        // Objects that it leaves are found again by the next mount.
         let _swept = self.sweep(&found).await;
         if self.maps.lock().replayed {
             // A map that cannot be stored now is due again soon.
@@ -62,13 +63,13 @@ impl Keeper {
             let due = self.maps.lock().garbage.next_due();
             let wait =
                 due.map_or(Duration::from_secs(1 << 32), |due| due.saturating_duration_since(Instant::now()));
-            // The end of the time is no error: what is due is looked for either way.
+            // The timeout is not an error: due objects are deleted in either case.
             let _woken_or_due = timeout(wait, self.core.work.notified()).await;
             if self.core.map_is_due() {
                 // A map that cannot be stored now is due again soon.
                 let _later = self.write_map().await;
             }
-            // What cannot be deleted now is due again.
+            // Objects that cannot be deleted now are found again by the next mount.
             let _later = self.delete_due().await;
         }
     }
@@ -92,12 +93,13 @@ impl Keeper {
             return Err(StoreError::corrupt(&name, "it is longer than a mount reads, so it is not stored"));
         }
         if self.maps.lock().stored.last() != Some(&(epoch, seq)) {
-            // A map stands for all commits before its place, so they are in the store first. Nothing is deleted for it before it is there.
+            // A map stands for all commits before its place, so the store must have them first. Nothing is
+            // deleted for the map before it is stored.
             self.core.backing.settled(seq).await?;
             self.core.backing.remote.put(name, bytes, Cause::Map).await?;
             self.maps.lock().stored.push((epoch, seq));
         }
-        // A map is deleted before the commits behind it: see `recover`.
+        // A map is deleted before the commits that follow it: see `recover`.
         let old: Vec<Name> = {
             let maps = self.maps.lock();
             let kept = maps.stored.len().saturating_sub(2);
@@ -127,7 +129,7 @@ impl Keeper {
         self.delete(&due).await
     }
 
-    /// Finds what earlier mounts left behind.
+    /// Finds objects that earlier mounts left.
     async fn sweep(&self, found: &Found) -> Result<()> {
         let remote = &self.core.backing.remote;
         let maps = remote.list("map", None, Cause::Delete).await?;
@@ -135,7 +137,7 @@ impl Keeper {
             .into_iter()
             .filter(|&name| matches!(name, Name::Map { epoch, seq } if (epoch, seq) < found.base))
             .collect();
-        // The one before the newest stays; commits behind it do too.
+        // The map before the newest stays, and so do the commits after it.
         let (older, oldest) =
             before.split_last().map_or((None, [].as_slice()), |(last, rest)| (Some(*last), rest));
         remote.delete(oldest, Cause::Delete).await?;
@@ -192,7 +194,7 @@ impl Keeper {
     }
 }
 
-/// The map of the state now, and the stored objects that it does not name.
+/// The map of the current state, and the stored objects that it does not name.
 fn describe(state: &mut State, volume: &[u8; 16], epoch: u32) -> (Bytes, Vec<ObjectId>) {
     let content = &state.content;
     state.map.forget_unused(|index| content.contains_key(&index));
@@ -202,14 +204,14 @@ fn describe(state: &mut State, volume: &[u8; 16], epoch: u32) -> (Bytes, Vec<Obj
     (bytes, unnamed)
 }
 
-/// What a mount found, for the sweep.
+/// State that a mount found, for the sweep.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub base: (u32, u64),
-    /// Objects that the map or the state behind it names.
+    /// Objects that the map or the commits after it name.
     pub named: HashSet<ObjectId>,
     pub seals: std::collections::BTreeMap<u32, u64>,
-    /// The map is older than the time that readers have.
+    /// Whether the map is older than the grace period of readers.
     pub settled: bool,
 }
 
@@ -247,7 +249,7 @@ mod tests {
     use object_store::path::Path;
     use tokio::runtime::{Builder, Handle};
 
-    /// It is refused by its length: the bytes are never looked at.
+    /// The map is refused because of its length, before its bytes are used.
     #[test]
     fn a_map_that_no_mount_reads_is_not_stored() {
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();

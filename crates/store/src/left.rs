@@ -1,18 +1,18 @@
-//! The volume as a tail would have made it, for its owner: another writer took it over before the tail was uploaded.
+//! The volume with a tail included, for its owner: another writer took it over before the tail was uploaded.
 use crate::names::ObjectId;
 use crate::recover::{self, Recovered};
 use crate::remote::Remote;
 use crate::shelf::Shelf;
 use crate::{Result, StoreError, commit, stage};
 
-/// Commits that a cache has and the store has not.
+/// Commits that are in a cache and not in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Left {
     /// Their epoch.
     pub epoch: u32,
-    /// Those that are part of the volume as it is read.
+    /// Number of commits that are part of the volume as it is read.
     pub commits: u64,
-    /// Those behind one that is missing or damaged.
+    /// Number of commits after one that is missing or damaged.
     pub unusable: u64,
 }
 
@@ -38,7 +38,7 @@ pub(crate) async fn read(remote: &Remote, shelf: &dyn Shelf, dir: &str) -> Resul
     }
 }
 
-/// The session of the first commit that is whole.
+/// The session of the first intact commit.
 async fn session(
     remote: &Remote,
     shelf: &dyn Shelf,

@@ -1,7 +1,8 @@
-//! A zoned block device on an object store: docs/design/store.md has its objects, and why it loses nothing.
+//! A zoned block device on an object store. docs/design/store.md describes its objects, and why it loses
+//! nothing.
 //!
-//! A flush returns when one new object, the commit, is stored, after everything it refers to. A second writer is kept out by
-//! conditional creation of commits.
+//! A flush returns when one new object, the commit, is stored, after everything it refers to. Conditional
+//! creation of commits keeps a second writer out.
 #![forbid(unsafe_code)]
 #![warn(clippy::indexing_slicing)]
 #![warn(missing_docs, unreachable_pub)]

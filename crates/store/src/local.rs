@@ -16,11 +16,11 @@ const BYTES_MIN: u64 = 64 << 20;
 /// A cache on local disk.
 #[derive(Clone, Debug)]
 pub struct CacheOptions {
-    /// Its directory, which is made if it does not exist.
+    /// Its directory, which is created if it does not exist.
     pub dir: PathBuf,
     /// Bytes that it may take.
     pub bytes: u64,
-    /// Acknowledge what is there, and upload it afterwards.
+    /// Acknowledge writes that are in the cache, and upload them afterwards.
     pub writeback: bool,
 }
 
@@ -43,7 +43,7 @@ impl Local {
         let volume = recover::volume(remote).await?.id;
         let dir = CacheDir::open(&options.dir, &volume)?;
         let bytes = options.bytes.max(BYTES_MIN);
-        // With write-back, half is for what waits and half for what was read.
+        // With write-back, half is for objects that wait for the store, and half for blocks that were read.
         let limit = bytes / 2;
         let kept = if options.writeback { bytes - limit } else { bytes };
         let disk = Disk::open(&dir.dir, kept, volume).map_err(|e| dir.failed(&e))?;
@@ -57,7 +57,7 @@ impl Local {
         })
     }
 
-    /// Drops what was read from a store that was in a later state than now, or in another one.
+    /// Drops cached blocks if the store was in a later state when they were read, or is another store.
     pub(crate) async fn check_history(&self, remote: &Remote, found: &Recovered) -> Result<()> {
         let Some((disk, seen)) = self.disk.as_ref().and_then(|disk| Some((disk, disk.seen()?))) else {
             return Ok(());
@@ -71,7 +71,7 @@ impl Local {
         Ok(())
     }
 
-    /// The pieces that are kept from now on are of this history.
+    /// Records the history of the pieces that are kept from now on.
     pub(crate) async fn note_history(&self, remote: &Remote, found: &Recovered) -> Result<()> {
         let Some(disk) = &self.disk else { return Ok(()) };
         let (epoch, session) = match found.session {
@@ -98,7 +98,7 @@ impl Local {
         let _empty_then = disk.save();
     }
 
-    /// Uploads what an earlier mount left; a reader only sees that there is nothing.
+    /// Uploads objects that an earlier mount left. A reader only checks that there are none.
     pub(crate) async fn settle(&self, remote: &Remote, read_only: bool) -> Result<()> {
         let dir = &self.of.path;
         if !read_only {

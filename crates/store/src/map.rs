@@ -1,4 +1,4 @@
-//! The state of the device: for every zone its write pointer and where its blocks are.
+//! The state of the device: the write pointer of every zone, and the location of its blocks.
 use crate::commit::{Op, Run};
 use crate::extents::{Extent, Extents};
 use crate::names::{MAP_BYTES_MAX, ObjectId};
@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, HashMap};
 
 /// F2FS addresses 16 TiB, in zones of 16 MiB.
 const ZONES_MAX: u32 = 1 << 20;
-/// Of a map: the header, and a seal for each of a million epochs.
+/// Bytes of a map for the header, and for a seal of each of a million epochs.
 const MAP_ROOM: u64 = 16 << 20;
-/// Of a map: an entry of each table.
+/// Bytes of an entry in each table of a map.
 pub(crate) const ZONE_BYTES: u64 = 5;
 pub(crate) const EXTENT_BYTES: u64 = 10;
 pub(crate) const OBJECT_BYTES: u64 = 15;
@@ -22,7 +22,7 @@ pub struct Geometry {
     pub zone_blocks: u16,
     /// Number of zones.
     pub zones: u32,
-    /// The first so many are conventional.
+    /// Number of conventional zones, which come first.
     pub conventional: u32,
 }
 
@@ -33,7 +33,7 @@ impl Geometry {
         u64::from(self.zones) * u64::from(self.zone_blocks)
     }
 
-    /// Why no volume can have these sizes.
+    /// Reason why no volume can have these sizes.
     pub(crate) fn check(&self) -> Result<(), &'static str> {
         if self.zone_blocks == 0 || self.conventional > self.zones {
             return Err("its zones have no blocks, or more are conventional than there are");
@@ -86,13 +86,13 @@ pub(crate) struct Zone {
     pub finished: bool,
 }
 
-/// An object with blocks. What is collected for a commit is one too, and may end inside the commit's object.
+/// An object with blocks. A buffer collected for a commit is one too, and may end inside the commit's object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Object {
     pub id: ObjectId,
     /// Where its blocks begin in the stored object.
     pub base: u16,
-    /// Blocks in the stored object; of a data object, at most.
+    /// Blocks in the stored object; an upper bound for a data object.
     pub blocks: u16,
     /// Blocks that the zones refer to.
     pub live: u32,
@@ -105,9 +105,9 @@ pub(crate) struct Map {
     zones: Vec<Zone>,
     objects: Vec<Option<Object>>,
     free: Vec<u32>,
-    /// Objects by identity, for those that begin at block 0.
+    /// Index of objects by identity, for those that begin at block 0.
     index: HashMap<ObjectId, u32>,
-    /// The seal of each earlier epoch. Their objects are kept for ever.
+    /// The seal of each earlier epoch. Their objects are never deleted.
     pub seals: BTreeMap<u32, u64>,
 }
 
@@ -132,7 +132,7 @@ impl Map {
         self.objects.get(index as usize)?.as_ref()
     }
 
-    /// All objects that are referred to.
+    /// All objects that a zone refers to.
     pub(crate) fn named(&self) -> impl Iterator<Item = (u32, &Object)> {
         (0..).zip(&self.objects).filter_map(|(i, o)| o.as_ref().filter(|o| o.live > 0).map(|o| (i, o)))
     }
@@ -165,14 +165,14 @@ impl Map {
         index
     }
 
-    /// The blocks of a new object have their place in another one.
+    /// Records that the blocks of a new object are stored in another one, from `base` on.
     pub(crate) fn place(&mut self, index: u32, id: ObjectId, base: u16, blocks: u16) {
         if let Some(Some(object)) = self.objects.get_mut(index as usize) {
             (object.id, object.base, object.blocks) = (id, base, blocks);
         }
     }
 
-    /// The blocks of some objects are in another one, each from a block on.
+    /// Records that the blocks of some objects are stored in object `to`, each from its base on.
     pub(crate) fn move_into(&mut self, to: ObjectId, bases: &HashMap<ObjectId, u16>) {
         for object in self.objects.iter_mut().flatten() {
             if let Some(base) = bases.get(&object.id) {
@@ -181,7 +181,8 @@ impl Map {
         }
     }
 
-    /// Forgets objects that nothing refers to, except those that `keep` still needs. No index to them may be left.
+    /// Forgets objects without references, except those that `keep` still needs. No index to them may be
+    /// left.
     pub(crate) fn forget_unused(&mut self, keep: impl Fn(u32) -> bool) {
         for (index, slot) in (0..).zip(&mut self.objects) {
             if let Some(object) = slot.filter(|o| o.live == 0 && !keep(index)) {
@@ -202,7 +203,7 @@ impl Map {
         }
     }
 
-    /// Blocks of a zone are in an object from now on.
+    /// Records that blocks of a zone are in an object from now on.
     pub(crate) fn put(&mut self, zone: u32, extent: Extent) {
         let Some(z) = self.zones.get_mut(zone as usize) else { return };
         let gone = z.extents.insert(extent);
@@ -236,7 +237,8 @@ impl Map {
         }
     }
 
-    /// Applies what a commit with so many inline blocks says, in its order. `false` if it says what cannot be.
+    /// Applies the changes of a commit with `inline` inline blocks in order. `false` if a change is
+    /// impossible.
     pub(crate) fn apply(&mut self, ops: &[Op], inline: u16) -> bool {
         ops.iter().all(|op| {
             let (zone, start, len) = match *op {

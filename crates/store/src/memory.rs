@@ -1,5 +1,6 @@
-//! Pieces in memory, up to a number of bytes. Those that were read ahead wait for their reader in a part of it that others
-//! cannot take: by last use alone, a slow reader's would be dropped for what it has used already.
+//! Pieces in memory, up to a number of bytes. Pieces read ahead wait for their reader in a part of the memory
+//! that others cannot take. By last use alone, pieces for a slow reader would be dropped in favour of those
+//! that it has already used.
 use crate::names::ObjectId;
 use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap};
@@ -7,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 /// An object, and a piece of it.
 pub(crate) type Key = (ObjectId, u32);
 
-/// What a piece is there for.
+/// Purpose of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     /// A read.
@@ -23,22 +24,22 @@ struct Piece {
     waits: bool,
 }
 
-/// Bytes that may have been of no use, besides as many as were used.
+/// Bytes that may be dropped unused, in addition to as many as were used.
 const SPARE: usize = 16 << 20;
-/// Bytes after which those before count half.
+/// Number of bytes after which earlier counts are halved.
 const PAST: usize = 1 << 30;
 
 #[derive(Default)]
 pub(crate) struct Memory {
     pieces: HashMap<Key, Piece>,
-    /// Keys by last use: of pieces that were used, and of those that wait for it.
+    /// Keys by last use: of used pieces, and of pieces that wait for their reader.
     used: BTreeMap<u64, Key>,
     waiting: BTreeMap<u64, Key>,
     clock: u64,
     bytes: usize,
     waiting_bytes: usize,
     limit: usize,
-    /// Of late, bytes that were used at least once, and those that were dropped without.
+    /// Bytes that were used at least once, and bytes that were dropped unused; old counts decay.
     useful: usize,
     useless: usize,
 }
@@ -48,7 +49,7 @@ impl Memory {
         Self { limit, ..Self::default() }
     }
 
-    /// Bytes of a cache of so many that may wait for their readers.
+    /// Bytes of a cache of `limit` bytes that may wait for their readers.
     pub(crate) fn ahead_of(limit: usize) -> usize {
         limit / 4 * 3
     }
@@ -91,7 +92,7 @@ impl Memory {
         }
     }
 
-    /// Whether less than half of what was read is used.
+    /// Whether less than half of the data read is used.
     pub(crate) fn is_wasteful(&self) -> bool {
         self.useless > self.useful + SPARE
     }
@@ -142,7 +143,7 @@ mod tests {
         memory
     }
 
-    /// Those of the first so many that are there.
+    /// Numbers of the pieces below `of` that are in memory.
     fn there(memory: &Memory, of: u32) -> Vec<u32> {
         (0..of).filter(|&n| memory.pieces.contains_key(&key(n))).collect()
     }
@@ -192,7 +193,7 @@ mod tests {
     fn the_least_recently_used_is_dropped_first() {
         let mut memory = filled((0..8).map(|n| (n, Use::Now)));
         assert!(memory.find(&key(0), Use::Now).is_some() && memory.find(&key(99), Use::Now).is_none());
-        // A look ahead makes a used piece no less used.
+        // Reading ahead does not change that a piece was used.
         assert!(memory.find(&key(1), Use::Later).is_some() && memory.waiting.is_empty());
         memory.insert(key(8), Bytes::from_static(&[0; 100]), Use::Now);
         memory.insert(key(0), Bytes::from_static(&[0; 100]), Use::Later);

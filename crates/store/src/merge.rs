@@ -1,5 +1,5 @@
-//! Commits that wait for the store, as one object of the log. Their inline blocks go into a data object, as those of an object
-//! never change: blocks of the first of these commits may be in caches by the name of its place.
+//! Merges commits that wait for the store into one object of the log. Their inline blocks go into a data
+//! object, as objects never change: caches may have blocks of the first commit under the name of its place.
 use crate::commit::{self, Entry, Marks, Op, Record, Run, Session};
 use crate::names::{Name, ObjectId};
 use crate::pieces;

@@ -7,7 +7,7 @@ pub(crate) enum Name {
     /// Identity and geometry of the volume.
     #[display("volume")]
     Volume,
-    /// Who holds an epoch.
+    /// The holder of an epoch.
     #[display("epoch/{_0:08x}")]
     Epoch(u32),
     /// The state after a commit.
@@ -35,13 +35,14 @@ impl ObjectId {
     }
 }
 
-/// Bytes of the largest map. Compaction leaves 16 extents in a range of a zone, so one of 16 TiB stays below.
+/// Maximum bytes of a map. Compaction leaves up to 16 extents in a range of a zone, so the map of 16 TiB is
+/// smaller.
 pub(crate) const MAP_BYTES_MAX: u64 = 256 << 20;
-/// Bytes of the largest object of the log. A group is closed when its changes take half of that.
+/// Maximum bytes of an object of the log. A group is closed when its changes take half of that.
 pub(crate) const LOG_BYTES_MAX: u64 = 64 << 20;
 
 impl Name {
-    /// Bytes that an object of this kind can have. A longer one is damage, and is not read.
+    /// Maximum bytes of an object of this kind. A longer one is damage, and is not read.
     pub(crate) fn bytes_max(self) -> u64 {
         match self {
             Self::Volume => 4 << 10,
@@ -57,7 +58,7 @@ impl Name {
         Self::Object(ObjectId::Log { epoch, seq })
     }
 
-    /// The name behind the prefix, if it is one of ours.
+    /// Parses a name below the prefix; `None` for a foreign name.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('/');
         let kind = parts.next()?;

@@ -14,7 +14,7 @@ pub enum Notice {
          ones there"
     )]
     Denied { why: String },
-    /// After one of these.
+    /// The store answers after one of these notices.
     #[error("the store answers again")]
     Answers,
     /// Another writer was cut off.
@@ -33,5 +33,5 @@ pub enum Notice {
 /// Receives notices, on any thread.
 pub type Observer = fn(&Notice);
 
-/// Drops them.
+/// Drops all notices.
 pub(crate) const UNOBSERVED: Observer = |_| {};

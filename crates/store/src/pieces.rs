@@ -1,5 +1,6 @@
-//! Blocks in objects: pieces of 16 blocks, each followed by a CRC-32C that also covers which piece of which object of
-//! which volume it is. So a range of blocks can be read and checked without the rest, and never passes for another.
+//! Blocks in objects: pieces of 16 blocks, each followed by a CRC-32C that also covers the identity of piece,
+//! object and volume. So a range of blocks can be read and checked without the rest, and cannot be mistaken
+//! for another.
 use crate::names::ObjectId;
 use bytes::Bytes;
 use segno_format::BLOCK_SIZE;
@@ -10,12 +11,12 @@ pub(crate) const PIECE_BLOCKS: u32 = 16;
 const PIECE_BYTES: usize = PIECE_BLOCKS as usize * BLOCK_SIZE;
 const CRC_BYTES: usize = 4;
 
-/// Bytes that so many blocks take.
+/// Encoded length of `blocks` blocks.
 pub(crate) fn encoded_len(blocks: u32) -> usize {
     blocks as usize * BLOCK_SIZE + blocks.div_ceil(PIECE_BLOCKS) as usize * CRC_BYTES
 }
 
-/// Where pieces are in the object. `blocks` is the number of blocks in the object.
+/// Byte range of pieces in an object with `blocks` blocks.
 pub(crate) fn byte_range(pieces: Range<u32>, blocks: u32) -> Range<u64> {
     let at = |piece: u32| encoded_len(piece.saturating_mul(PIECE_BLOCKS).min(blocks)) as u64;
     at(pieces.start)..at(pieces.end)
@@ -55,7 +56,7 @@ pub(crate) fn encode(volume: &[u8; 16], id: ObjectId, parts: &[&[u8]], out: &mut
     }
 }
 
-/// The pieces of blocks that follow each other in `parts`.
+/// Splits the blocks in `parts`, which follow each other, into pieces.
 pub(crate) fn split(parts: &[&[u8]]) -> Vec<Bytes> {
     parts.concat().chunks(PIECE_BYTES).map(Bytes::copy_from_slice).collect()
 }

@@ -1,6 +1,6 @@
-//! A directory that belongs to the user of this process alone. Mounts by root write into it, so files that another user prepared
-//! must have no effect: the directory is refused if another user owns it or may write to it, and its files are opened by name from
-//! its descriptor, never through a link.
+//! A directory that belongs to the user of this process alone. Mounts by root write into it, so files that
+//! another user prepared must have no effect. The directory is refused if another user owns it or may write
+//! to it, and its files are opened by name relative to its descriptor, never through a link.
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, fchmod, fstat, mkdirat, openat, renameat, unlinkat,
 };
@@ -21,7 +21,7 @@ const SHARED: Mode = Mode::WGRP.union(Mode::WOTH);
 pub(crate) struct PrivateDir(File);
 
 impl PrivateDir {
-    /// Opens a directory, and makes it if nothing is there.
+    /// Opens a directory, and creates it if it does not exist.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         match mkdirat(CWD, path, DIRECTORY) {
             Ok(()) => {
@@ -35,7 +35,7 @@ impl PrivateDir {
         Self::checked(openat(CWD, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
     }
 
-    /// Like [`Self::open`], of a directory in this one.
+    /// Like [`Self::open`], for a directory in this one.
     pub(crate) fn sub(&self, name: &str) -> io::Result<Self> {
         match mkdirat(&self.0, name, DIRECTORY) {
             Ok(()) | Err(Errno::EXIST) => {}
@@ -67,9 +67,9 @@ impl PrivateDir {
         Ok(Self(dir.into()))
     }
 
-    /// Opens a file with these flags, and closes it to others. Its content is kept.
+    /// Opens a file with these flags, and removes the rights of others. Its content is kept.
     pub(crate) fn file(&self, name: &str, flags: OFlags) -> io::Result<File> {
-        // A FIFO must not be waited for.
+        // Opening a FIFO must not block.
         let safe = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = openat(&self.0, name, flags | safe, FILE).map_err(|e| of_file(name, e))?;
         let stat = fstat(&file)?;
@@ -88,12 +88,12 @@ impl PrivateDir {
         Ok(file.into())
     }
 
-    /// Makes a file that is not there.
+    /// Creates a file that does not exist.
     pub(crate) fn create(&self, name: &str) -> io::Result<File> {
         self.file(name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)
     }
 
-    /// The content of a file of up to so many bytes.
+    /// Reads a file of up to `most` bytes.
     pub(crate) fn read(&self, name: &str, most: u64) -> io::Result<Vec<u8>> {
         let mut all = Vec::new();
         self.file(name, OFlags::RDONLY)?.take(most.saturating_add(1)).read_to_end(&mut all)?;
@@ -177,7 +177,7 @@ mod tests {
         assert!(why.contains("user 1234") && why.contains("directory of your own"), "{why}");
     }
 
-    /// Of every kind of file: what the name leads to is not opened, and keeps its content and mode.
+    /// Every kind of file: the target of the name is not opened, and keeps its content and mode.
     #[test]
     fn nothing_but_an_own_file_is_opened() {
         let dir = tempfile::tempdir().unwrap();

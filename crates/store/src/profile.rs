@@ -7,11 +7,11 @@ use std::path::PathBuf;
 #[derive(Clone, Debug)]
 pub(crate) struct Profile {
     pub name: String,
-    /// The environment names it, so it has to be there.
+    /// Whether the environment names it; then it must exist.
     pub is_named: bool,
-    /// Has keys, and counts before the other one.
+    /// File with keys, which takes precedence over the other one.
     pub credentials: PathBuf,
-    /// Has settings too.
+    /// File with keys and settings.
     pub config: PathBuf,
 }
 
@@ -52,7 +52,7 @@ impl Profile {
         [self.of_credentials(), self.of_config()].into_iter().find_map(|mut section| section.remove("region"))
     }
 
-    /// The endpoint of S3: that of its services, or else of all services.
+    /// The endpoint of S3: that of its services section, otherwise the one for all services.
     pub(crate) fn endpoint(&self) -> Option<String> {
         let mut section = self.of_config();
         let services =
@@ -78,7 +78,7 @@ impl Profile {
         found
     }
 
-    /// A section; empty if it, or the file, is not there.
+    /// A section; empty if the section or the file does not exist.
     fn read(&self, file: &PathBuf, section: &str) -> Section {
         std::fs::read_to_string(file).map(|text| parse(&text, section)).unwrap_or_default()
     }

@@ -1,6 +1,6 @@
-//! The order of uploads. Data objects go at once, several at a time; a commit goes after all data objects that were staged
-//! before it, and commits in their order, those that had to wait as one object. So the store has a prefix of the commits, each
-//! with its data.
+//! The order of uploads. Data objects are uploaded at once, several at a time. A commit follows all data
+//! objects that were staged before it. Commits keep their order, and those that had to wait are merged into
+//! one object. So the store has a prefix of the commits, each with its data.
 use crate::core::UPLOADS;
 use crate::names::ObjectId;
 use crate::recover::WINDOW;
@@ -9,14 +9,14 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::RangeInclusive;
 
-/// So many commits that may go are merged: two requests instead of as many.
+/// Minimum number of ready commits to merge: two requests instead of one for each.
 pub(crate) const MERGE_MIN: u64 = 4;
-/// Bytes of commits that are merged; their blocks fit into an object.
+/// Maximum bytes of merged commits; their blocks fit into an object.
 pub(crate) const MERGE_BYTES: u64 = 8 << 20;
-/// Merges that are remembered.
+/// Number of merges that are remembered.
 const REPLACED: usize = 256;
 
-/// What to upload.
+/// An upload to begin.
 #[derive(Clone, Debug)]
 pub(crate) enum Work {
     One(ObjectId, Item),
@@ -43,28 +43,28 @@ pub(crate) enum Whereabouts {
     Nowhere,
 }
 
-/// What waits for the store, and what is under way.
+/// Objects that wait for the store or are being uploaded.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     epoch: u32,
-    /// With the order in which they were staged.
+    /// Each with its number in the order of staging.
     items: HashMap<ObjectId, (u64, Item)>,
     staged: u64,
     bytes: u64,
-    /// Data objects by that order, and those of them that were not begun.
+    /// Data objects by that number, and those whose upload has not begun.
     data: BTreeMap<u64, ObjectId>,
     waiting: VecDeque<ObjectId>,
-    /// The commit to be begun next.
+    /// The next commit to upload.
     next: u64,
     /// All commits up to this one are in the store.
     upto: u64,
-    /// Uploads of commits beyond it: the last commit of each, and whether it is done.
+    /// Uploads of later commits: the last commit of each, and whether it is done.
     begun: VecDeque<(u64, bool)>,
     /// Commits up to this one are not merged.
     fixed: u64,
     /// Inline blocks of merged commits that are under way.
     merged: HashMap<ObjectId, Bytes>,
-    /// The last commits that were merged, for reads that were begun before.
+    /// The last commits that were merged, for reads that began before the merge.
     replaced: VecDeque<RangeInclusive<u64>>,
 }
 
@@ -117,14 +117,14 @@ impl Queue {
         Some(work)
     }
 
-    /// A commit whose data is in the store.
+    /// A commit, if its data is in the store.
     fn may_go(&self, seq: u64) -> Option<&Item> {
         let (staged, item) = self.items.get(&self.log(seq))?;
         let has_data = self.data.first_key_value().is_none_or(|(first, _)| first > staged);
         has_data.then_some(item)
     }
 
-    /// How many commits from this one on may be merged.
+    /// Number of commits from this one on that may be merged.
     fn together(&self, first: u64) -> u64 {
         let mut bytes = 0;
         let fits = |item: &Item| {
@@ -142,7 +142,7 @@ impl Queue {
         if under_way >= UPLOADS { None } else { self.waiting.pop_front() }
     }
 
-    /// The store has an object.
+    /// Records that the store has an object.
     pub(crate) fn finish(&mut self, id: ObjectId) {
         match id {
             ObjectId::Data { .. } => {
@@ -155,7 +155,7 @@ impl Queue {
         }
     }
 
-    /// The store has commits that were begun together. Returns what they took.
+    /// Records that the store has commits that were uploaded together. Returns their items.
     pub(crate) fn finish_commits(&mut self, seqs: RangeInclusive<u64>) -> Vec<(ObjectId, Item)> {
         if let Some(begun) = self.begun.iter_mut().find(|(last, _)| last == seqs.end()) {
             begun.1 = true;
@@ -171,12 +171,12 @@ impl Queue {
         taken
     }
 
-    /// A map is written that names the objects of commits up to this one as they are, as far as they are not merged yet.
+    /// Prevents merging commits up to this one, as a map is written that names their objects as they are.
     pub(crate) fn fix(&mut self, upto: u64) {
         self.fixed = self.fixed.max(upto);
     }
 
-    /// Whether commits may still be merged. Then their inline blocks are in another object from now on.
+    /// Whether commits may still be merged. If so, their inline blocks are in another object from now on.
     pub(crate) fn merge(&mut self, seqs: RangeInclusive<u64>, data: Option<(ObjectId, Bytes)>) -> bool {
         let may = *seqs.start() > self.fixed;
         if may {
@@ -232,7 +232,7 @@ mod tests {
         queue.push(id, Item { bytes: 10, memory: None, cause: Cause::Data });
     }
 
-    /// What begins; of commits that are merged, the first and last.
+    /// Uploads that begin; of merged commits, the first and the last.
     fn begun(queue: &mut Queue) -> Vec<ObjectId> {
         let ids = |work| match work {
             Work::One(id, _) => vec![id],

@@ -1,4 +1,4 @@
-//! Reads: from what is not stored yet, from the cache, or from the store; and reads ahead.
+//! Reads blocks that are not stored yet, from the cache, or from the store; and reads ahead.
 use crate::ahead::Streams;
 use crate::cache::Cache;
 use crate::names::ObjectId;
@@ -16,9 +16,10 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Requests of one read at a time.
+/// Maximum number of requests of one read at a time.
 const READ_REQUESTS: usize = 32;
-/// Requests that read ahead at a time; 8 MiB each where that is possible, so eight of them are all that a stream needs.
+/// Maximum number of requests that read ahead. Each has 8 MiB if possible, so a stream needs only eight of
+/// them.
 const AHEAD_REQUESTS: usize = 32;
 
 pub(crate) struct Reader {
@@ -37,7 +38,7 @@ pub(crate) struct Part {
     pub len: u16,
     /// Blocks of the object.
     blocks: u16,
-    /// Where they belong in the request.
+    /// Index of their first block in the request.
     at: usize,
 }
 
@@ -56,7 +57,7 @@ impl Reader {
         Self { state, cache, streams, ahead: Arc::new(Semaphore::new(AHEAD_REQUESTS)), handle }
     }
 
-    /// Reads blocks; those that were never written are zeros.
+    /// Reads blocks. Blocks that were never written are zeros.
     pub(crate) async fn read(&self, addr: u64, into: &mut [Block], cause: Cause) -> Result<()> {
         loop {
             let parts = self.parts(addr, into.len() as u64, Some(&mut *into));
@@ -83,7 +84,8 @@ impl Reader {
         Ok(())
     }
 
-    /// The parts of a range that are in objects, consecutive ones joined. Copies all others, if there is a target.
+    /// The parts of a range that are in objects, consecutive ones joined. All other blocks are copied to the
+    /// target, if there is one.
     fn parts(&self, addr: u64, count: u64, mut into: Option<&mut [Block]>) -> Vec<Part> {
         let state = self.state.lock();
         let (mut parts, mut begin) = (Vec::<Part>::new(), 0usize);
@@ -122,7 +124,7 @@ impl Reader {
         parts
     }
 
-    /// Notes a read that begins, and reads ahead of it if it follows another one.
+    /// Records a read that begins, and reads ahead of it if it follows another one.
     pub(crate) fn note(self: &Arc<Self>, addr: u64, count: u64) {
         let careful = self.cache.is_wasteful();
         self.streams.lock().note(addr, count, careful, |from, count| self.read_ahead(from, count, true));
@@ -133,14 +135,15 @@ impl Reader {
         self.read_ahead(addr, count, false);
     }
 
-    /// Like [`Self::prefetch`]; returns where the blocks end. Errors are left to those who need them.
+    /// Like [`Self::prefetch`]; returns the end of the requested blocks. Errors are left to the reads that
+    /// need the blocks.
     fn read_ahead(self: &Arc<Self>, addr: u64, count: u64, follows: bool) -> u64 {
-        // Whatever follows would find no turn.
+        // Further requests would find no permit.
         let count = count.min(self.ahead.available_permits() as u64 * u64::from(OBJECT_BLOCKS));
         for part in self.parts(addr, count, None) {
             let Ok(turn) = self.ahead.clone().try_acquire_owned() else { return addr + part.at as u64 };
             let mut pieces = part.pieces();
-            // The read before it reads the piece that both have a part of, and need not wait for all of this one.
+            // The read before it reads the piece that both share, and need not wait for this whole request.
             if follows && part.at == 0 && !u32::from(part.offset).is_multiple_of(PIECE_BLOCKS) {
                 pieces.start += 1;
             }
@@ -149,7 +152,7 @@ impl Reader {
         addr + count
     }
 
-    /// Starts to read pieces. Who needs one of them from now on waits for it.
+    /// Starts to read pieces. Reads that need one of them wait for it from now on.
     fn start(self: &Arc<Self>, part: &Part, pieces: Range<u32>, turn: OwnedSemaphorePermit) {
         let (id, blocks) = (part.id, part.blocks.into());
         let missing = self.cache.begin(id, pieces);

@@ -48,15 +48,15 @@ impl Volume {
     }
 }
 
-/// Who holds an epoch.
+/// The holder of an epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Holder {
     pub session: [u8; 16],
     pub host: String,
-    /// Of the host's boot, and of the pid namespace in it.
+    /// Identity of the host's boot, and of the pid namespace in it.
     pub boot: String,
     pub pid: u32,
-    /// Where it acknowledges writes before they are in the store.
+    /// Cache in which it acknowledges writes before they are in the store.
     pub cache: Option<CacheOf>,
 }
 
@@ -209,7 +209,8 @@ mod tests {
         }
     }
 
-    /// Sizes that a volume cannot have, and counts without the records that they announce: each with a right checksum.
+    /// Sizes that a volume cannot have, and counts without the records that they announce: each with a right
+    /// checksum.
     #[test]
     fn sizes_and_counts_are_checked_before_they_take_memory() {
         let sound = Geometry { zone_blocks: 64, zones: 5, conventional: 1 };
@@ -239,7 +240,7 @@ mod tests {
                 "{table}: {why}"
             );
         }
-        // As many as there may be, and none of them in the map.
+        // The largest number of zones, of which the map has none.
         let mut e = Encoder::new(MAP);
         e.raw(&[9; 16]);
         e.u32(1);

@@ -1,8 +1,8 @@
-//! Opening: the newest map, the log behind it, and the seals that end all earlier epochs.
+//! Opening: the newest map, the log after it, and the seals that end all earlier epochs.
 //!
-//! A seal counts only if the map from which the log was read still exists afterwards. Maps are deleted before any commit
-//! that they are followed by, so then no commit behind the map can have been deleted before the seal was created, and the
-//! log really ended there. No listing has to be current for that.
+//! A seal counts only if the map from which the log was read still exists afterwards. Maps are deleted before
+//! the commits that follow them. So if the map exists, no commit after it can have been deleted before the
+//! seal was created, and the log really ended there. No listing has to be current for that.
 use crate::claim;
 use crate::commit::{self, Entry, Record, Session};
 use crate::local::Local;
@@ -21,14 +21,14 @@ use futures_util::{StreamExt, stream, try_join};
 const READ_AT_ONCE: usize = 64;
 /// Bytes of each of them. A longer one is read alone.
 const SHORT_BYTES: u64 = 1 << 20;
-/// Objects of the log that a writer has in flight: of those, one less may follow one that was not stored.
+/// Objects of the log that a writer has in flight. Up to one less may follow an object that was not stored.
 pub(crate) const WINDOW: u64 = 4;
 /// Epochs that a listing may omit, as it is not current.
 const EPOCHS_UNLISTED: u64 = 1024;
 /// Times that the objects may change under a mount before it is refused.
 const ATTEMPTS: u32 = 10;
 
-/// What a mount begins with.
+/// State with which a mount begins.
 #[derive(Debug)]
 pub(crate) struct Recovered {
     pub volume: Volume,
@@ -37,9 +37,9 @@ pub(crate) struct Recovered {
     pub base: (u32, u64),
     /// The first place of the log that was not read.
     pub next: (u32, u64),
-    /// Commits behind that map.
+    /// Commits after that map.
     pub replayed: u64,
-    /// Of a writable mount.
+    /// Present for a writable mount.
     pub session: Option<Session>,
 }
 
@@ -66,11 +66,11 @@ struct Walk<'a> {
     replayed: u64,
 }
 
-/// What an object of the log did.
+/// Effect of an object of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Applied,
-    /// A seal, or an object that was cut off: nothing can follow it.
+    /// A seal, or a truncated object: nothing can follow it.
     Ended,
 }
 
@@ -94,8 +94,8 @@ pub(crate) async fn read_only(remote: &Remote) -> Result<Recovered> {
     Err(StoreError::Unsettled(ATTEMPTS))
 }
 
-/// The state that a tail of an epoch builds on, with the commits of that tail, and how many places they take. `None` if the
-/// store no longer has that state.
+/// The state that a tail of an epoch builds on, with the commits of that tail and the number of places that
+/// they take. `None` if the store no longer has that state.
 pub(crate) async fn with_tail(
     remote: &Remote,
     shelf: &dyn Shelf,
@@ -130,7 +130,7 @@ pub(crate) async fn with_tail(
     Err(StoreError::Unsettled(ATTEMPTS))
 }
 
-/// A commit of a tail. One behind others may have been uploaded before them.
+/// A commit of a tail. A later commit may have been uploaded before earlier ones.
 async fn staged(remote: &Remote, shelf: &dyn Shelf, epoch: u32, seq: u64) -> Result<Option<Bytes>> {
     let id = ObjectId::Log { epoch, seq };
     match shelf.read(id, None).await.map_err(|e| StoreError::unreadable(id, &e))? {
@@ -176,11 +176,12 @@ pub(crate) async fn writable(remote: &Remote, takeover: bool, local: Option<&Loc
     Err(StoreError::Unsettled(ATTEMPTS))
 }
 
-/// Reads the newest map and lists what follows; also returns the last epoch. `None` if the map was deleted meanwhile.
+/// Reads the newest map and lists what follows; also returns the last epoch. `None` if the map was deleted
+/// meanwhile.
 async fn begin(remote: &Remote) -> Result<Option<(Walk<'_>, u32)>> {
     let (volume, maps) = try_join!(volume(remote), remote.list("map", None, Cause::Open))?;
     let mut damage = StoreError::Missing { object: "map".into() };
-    // The one before the newest, and the commits behind it, give the same state.
+    // The map before the newest, with the commits after it, gives the same state.
     for name in maps.iter().rev().take(2) {
         match begin_at(remote, volume, *name).await {
             Err(e @ StoreError::Corrupt { .. }) => damage = e,
@@ -202,7 +203,7 @@ async fn begin_at(remote: &Remote, volume: Volume, map: Name) -> Result<Option<(
         Some(&Name::Epoch(last)) => last,
         _ => epoch,
     };
-    // Each of them gets an end, so there must not be as many as a name can count.
+    // Each of them gets an end, so their number must be limited.
     if u64::from(last.saturating_sub(epoch)) > epochs.len() as u64 + EPOCHS_UNLISTED {
         return Err(StoreError::corrupt(&Name::Epoch(last), "the epochs before it are missing"));
     }
@@ -228,7 +229,7 @@ impl Walk<'_> {
         Ok(self.remote.head(self.base(), Cause::Open).await?.is_some())
     }
 
-    /// Tells where the epoch of another writer was ended.
+    /// Reports where the epoch of another writer was ended.
     async fn report_takeover(&self, epoch: u32) -> Result<()> {
         let (holder, seal) = (claim::known_holder(self.remote, epoch).await?, self.map.seals.get(&epoch));
         let (Some(holder), Some(&seal)) = (holder, seal) else { return Ok(()) };
@@ -240,7 +241,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Reads on to the end of an epoch. With `by`, ends each epoch that has no end. Returns whether all have one.
+    /// Reads to the end of an epoch. With `by`, ends each epoch that has no end. Returns whether all have
+    /// one.
     async fn run(&mut self, last: u32, by: Option<&Session>) -> Result<bool> {
         while self.epoch <= last {
             // mkfs has no log.
@@ -269,7 +271,7 @@ impl Walk<'_> {
             if !self.is_followed() {
                 return Ok(false);
             }
-            // A listing is not one moment: this place may have been taken after it was listed.
+            // A listing is not atomic: this place may have been taken after it was listed.
             let Some(bytes) = self.remote.get(self.place(), Cause::Open).await? else {
                 return self.refuse_a_loss(self.lost()).await.map(|()| false);
             };
@@ -288,7 +290,7 @@ impl Walk<'_> {
         };
         let mut objects = stream::iter(self.places()).map(get).buffered(READ_AT_ONCE);
         while let Some((seq, bytes)) = objects.next().await {
-            // A place that a commit before it has taken.
+            // An earlier commit takes this place as well.
             if seq < self.seq {
                 continue;
             }
@@ -303,10 +305,11 @@ impl Walk<'_> {
         Ok(Step::Applied)
     }
 
-    /// Creates the seal behind the last commit. Commits that are there already count.
+    /// Creates the seal after the last commit. Commits that exist already are applied.
     async fn seal(&mut self, by: &Session) -> Result<()> {
         loop {
-            // Created like a commit: one that its writer created first counts, and behind the seal it creates none.
+            // Created like a commit: a commit that its writer created first is applied, and after the seal
+            // the writer creates none.
             let seal = commit::seal(by, self.epoch, self.seq);
             match self.remote.create(Name::log(self.epoch, self.seq), seal, Cause::Open).await? {
                 Created::Ours => return Ok(()),
@@ -348,13 +351,13 @@ impl Walk<'_> {
         self.listed.last().is_some_and(|&last| last >= self.place())
     }
 
-    /// An error if the object of the present place, which is missing or damaged, was whole once. Otherwise its writer was cut
-    /// off before it was acknowledged.
+    /// An error if the object of the present place, which is missing or damaged, was complete once. Otherwise
+    /// its writer was cut off before it was acknowledged.
     async fn refuse_a_loss(&self, damage: StoreError) -> Result<()> {
         if !self.was_stored(&damage).await? {
             return Ok(());
         }
-        // Without the map, a commit that is missing was deleted as a newer map covers it.
+        // Without the map, a missing commit was deleted because a newer map covers it.
         if self.has_base().await? {
             return Err(damage);
         }
@@ -376,7 +379,7 @@ impl Walk<'_> {
                 return Ok(true);
             }
         }
-        // The next epoch has no commit before this one has an end. An object that was cut off is one.
+        // The next epoch has no commit before this one has ended. A truncated object also ends it.
         let later = self.listed.last().is_some_and(|&last| last > Name::log(self.epoch, u64::MAX));
         Ok(later && is_missing)
     }
@@ -408,10 +411,10 @@ pub(crate) async fn epochs(remote: &Remote) -> Result<Vec<u32>> {
         .collect())
 }
 
-/// The epoch whose writer ended this one.
+/// The epoch of the writer that ended this one.
 pub(crate) async fn sealed_by(remote: &Remote, volume: &Volume, epoch: u32) -> Result<Option<u32>> {
     let log = remote.list(&format!("log/{epoch:08x}"), None, Cause::Open).await?;
-    // Behind a seal there may be what its writer had in flight.
+    // Objects that its writer had in flight may follow a seal.
     for name in log.into_iter().rev().take(WINDOW as usize + 1) {
         let Name::Object(ObjectId::Log { epoch, seq }) = name else { continue };
         let Some(bytes) = remote.get(name, Cause::Open).await? else { continue };

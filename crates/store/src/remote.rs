@@ -24,16 +24,17 @@ use tokio::time::{Instant, sleep, timeout};
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
 const PAUSE_LAST: Duration = Duration::from_secs(5);
 
-/// How long a request that the store rejects is repeated, in case something between is the reason.
+/// How long a request that the store rejects is repeated, in case an intermediary is the reason.
 const REJECTED_PATIENCE: Duration = Duration::from_secs(15);
 
-/// A wait that is longer is announced, and announced again while it lasts.
+/// A longer wait is announced, and announced again while it lasts.
 const ANNOUNCED_AFTER: Duration = Duration::from_secs(3);
 const ANNOUNCED_AGAIN: Duration = Duration::from_secs(60);
 
-/// Names in a listing: data objects of 32 TiB.
+/// Maximum number of names in a listing: data objects of 32 TiB.
 const NAMES_MAX: usize = 1 << 22;
-/// A listing that gives no name for so long has no end: a page may be empty and say that others follow.
+/// Time without a name after which a listing is given up: pages may be empty and announce further ones for
+/// ever.
 const NAMELESS_MAX: Duration = Duration::from_secs(300);
 /// Bytes read back of an object that is no part of a volume.
 const OTHER_BYTES_MAX: u64 = 4 << 10;
@@ -48,7 +49,7 @@ pub(crate) struct Remote {
     pub stats: Stats,
     /// How long a request is repeated, in milliseconds.
     patience: AtomicU64,
-    /// A request without an answer is given up, too, when that time is over.
+    /// Whether a request without an answer also fails when that time is over.
     bounded: AtomicBool,
     /// The store has no conditional creation, so absence is looked up instead.
     unfenced: AtomicBool,
@@ -58,7 +59,7 @@ pub(crate) struct Remote {
     announced: Mutex<Option<Instant>>,
 }
 
-/// A request that was not answered as it should.
+/// A request without the expected answer.
 struct Waiting<'a> {
     op: &'static str,
     object: &'a str,
@@ -89,9 +90,9 @@ impl Waiting<'_> {
 /// Outcome of a creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Created {
-    /// The object is there with our content.
+    /// The object exists with our content.
     Ours,
-    /// It was there, with this content.
+    /// It existed, with this content.
     Other(Bytes),
 }
 
@@ -123,8 +124,8 @@ impl Remote {
         self.patience.store(patience.as_millis() as u64, Ordering::Relaxed);
     }
 
-    /// From now on `patience` includes the time for which a request waits for its answer. While a volume is opened, slow answers
-    /// are awaited.
+    /// From now on `patience` includes the time for which a request waits for its answer. While a volume is
+    /// opened, slow answers are awaited.
     pub(crate) fn bound_requests(&self, patience: Duration) {
         self.set_patience(patience);
         self.bounded.store(true, Ordering::Relaxed);
@@ -190,8 +191,8 @@ impl Remote {
         Err(StoreError::request(op, object, "too many attempts"))
     }
 
-    /// The error for a failure that is not waited for. While a volume is opened, that is all that repetition does not change; a
-    /// volume in use waits for a key or a setting to be exchanged.
+    /// The error for a failure that is not repeated. While a volume is opened, these are all failures that a
+    /// repetition does not change. A volume in use waits until a key or a setting is replaced.
     fn at_once(&self, op: &'static str, object: &str, failure: &Answer, tries: u32) -> Option<StoreError> {
         let is_opening = !self.bounded.load(Ordering::Relaxed);
         let refused = |why: &String| StoreError::Refused { op, object: object.to_owned(), why: why.clone() };
@@ -208,7 +209,7 @@ impl Remote {
         }
     }
 
-    /// The answer to one attempt; `None` if time is over before.
+    /// The answer to one attempt; `None` if the time is over before it arrives.
     async fn answer<T>(&self, waiting: &Waiting<'_>, request: impl Future<Output = T>) -> Option<T> {
         let mut request = pin!(request);
         let is_bounded = self.bounded.load(Ordering::Relaxed);
@@ -221,7 +222,7 @@ impl Remote {
         if is_bounded { timeout(left(self.patience()), request).await.ok() } else { Some(request.await) }
     }
 
-    /// Tells of a wait that has lasted some seconds.
+    /// Announces a wait that has lasted some seconds.
     fn announce(&self, waiting: &Waiting<'_>) {
         if waiting.begun.elapsed() < ANNOUNCED_AFTER {
             return;
@@ -262,7 +263,8 @@ impl Remote {
         }
     }
 
-    /// Stores an object of the volume: data as often as needed, a commit or a seal only in a free place of the log.
+    /// Stores an object of the volume: data as often as needed, a commit or a seal only in a free place of
+    /// the log.
     pub(crate) async fn put_object(&self, id: ObjectId, bytes: Bytes, cause: Cause) -> Result<()> {
         let name = Name::Object(id);
         match id {
@@ -274,8 +276,8 @@ impl Remote {
         }
     }
 
-    /// Creates an object unless it exists. An answer that it exists may be about an earlier attempt of our own, so then the
-    /// content decides.
+    /// Creates an object unless it exists. An answer that it exists may be about an earlier attempt of our
+    /// own, so then the content decides.
     pub(crate) async fn create(&self, name: Name, bytes: Bytes, cause: Cause) -> Result<Created> {
         self.create_or_read(&name.to_string(), name.bytes_max(), bytes, cause).await
     }
@@ -316,12 +318,12 @@ impl Remote {
         self.get_up_to(name, name.bytes_max(), cause).await
     }
 
-    /// Like [`Self::get`], of up to so many bytes; a longer one is damage.
+    /// Like [`Self::get`], for up to `most` bytes; a longer object is damage.
     pub(crate) async fn get_up_to(&self, name: Name, most: u64, cause: Cause) -> Result<Option<Bytes>> {
         self.get_at(&name.to_string(), most, cause).await
     }
 
-    /// Like [`Self::get`], and `None` also for an object of more bytes.
+    /// Like [`Self::get`], but also `None` for an object of more bytes.
     pub(crate) async fn get_short(&self, name: Name, most: u64, cause: Cause) -> Result<Option<Bytes>> {
         match self.fetch(&name.to_string(), GetOptions::default(), most, cause).await? {
             Some(Content::Bytes(bytes)) => Ok(Some(bytes)),
@@ -375,7 +377,7 @@ impl Remote {
         }
     }
 
-    /// Whether an object exists, and what the store knows of it.
+    /// Metadata of an object; `None` if it does not exist.
     pub(crate) async fn head(&self, name: Name, cause: Cause) -> Result<Option<ObjectMeta>> {
         let (text, path) = (name.to_string(), self.path(&name.to_string()));
         let request = || {
@@ -389,7 +391,7 @@ impl Remote {
         }
     }
 
-    /// The names in a directory that sort behind `after`, in order. Foreign names are left out.
+    /// The names in a directory that sort after `after`, in order. Foreign names are omitted.
     pub(crate) async fn list(&self, dir: &str, after: Option<Name>, cause: Cause) -> Result<Vec<Name>> {
         let under = self.path(dir);
         let offset = after.map(|name| self.path(&name.to_string()));
@@ -431,7 +433,7 @@ impl Remote {
         Name::parse(&rest.join("/"))
     }
 
-    /// Deletes objects; those that are gone already count as deleted.
+    /// Deletes objects. Those that do not exist count as deleted.
     pub(crate) async fn delete(&self, names: &[Name], cause: Cause) -> Result<()> {
         for name in names {
             self.delete_at(&name.to_string(), cause).await?;
@@ -448,9 +450,9 @@ impl Remote {
         self.patiently("delete", name, cause, request).await.map(|_gone_or_deleted| ())
     }
 
-    /// Deletes everything under the prefix that has a name of ours.
+    /// Deletes all objects of a volume under the prefix.
     pub(crate) async fn delete_all(&self, cause: Cause) -> Result<()> {
-        // The volume first: without it nothing else is looked at.
+        // The volume first: without it no other object is read.
         self.delete(&[Name::Volume], cause).await?;
         for dir in ["epoch", "map", "log", "data"] {
             let names = self.list(dir, None, cause).await?;

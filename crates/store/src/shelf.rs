@@ -12,18 +12,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::task::spawn_blocking;
 
-/// Names of files that are not complete begin so.
+/// Prefix of the names of incomplete files.
 const INCOMPLETE: &str = "new-";
 
-/// Where objects wait for the store.
+/// Storage for objects that wait for the store.
 pub(crate) trait Shelf: Send + Sync {
-    /// Stores an object. When this returns it is durable; before that a cut leaves it whole or not at all.
+    /// Stores an object. It is durable on return; a power cut before that leaves it complete or absent.
     fn put(&self, id: ObjectId, bytes: Bytes) -> BoxFuture<'_, io::Result<()>>;
 
-    /// Reads an object, or a part of it up to its end; `None` if it is not there.
+    /// Reads an object, or a part of it up to its end; `None` if it does not exist.
     fn read(&self, id: ObjectId, range: Option<Range<u64>>) -> BoxFuture<'_, io::Result<Option<Bytes>>>;
 
-    /// Removes an object. After a cut it may be there again.
+    /// Removes an object. After a power cut it may exist again.
     fn remove(&self, id: ObjectId) -> BoxFuture<'_, io::Result<()>>;
 
     /// All objects.
@@ -36,14 +36,14 @@ pub(crate) struct Directory(Arc<Files>);
 struct Files {
     dir: PrivateDir,
     temporary: AtomicU64,
-    /// Names that have changed, and how many of these changes are durable. `None` after a flush that failed: a later one could
-    /// succeed without what that one lost.
+    /// Number of changes of names, and how many of them are durable. `None` after a failed flush: a later one
+    /// could succeed without the changes that it lost.
     changed: AtomicU64,
     synced: Mutex<Option<u64>>,
 }
 
 impl Directory {
-    /// Opens a directory, and removes what was not completed.
+    /// Opens a directory, and removes incomplete files.
     pub(crate) fn open(dir: PrivateDir) -> io::Result<Self> {
         for name in dir.names()?.iter().filter(|name| name.starts_with(INCOMPLETE)) {
             dir.remove(name)?;
@@ -123,7 +123,7 @@ impl Files {
         self.sync()
     }
 
-    /// Makes changed names durable. One flush serves all that wait for it.
+    /// Makes changed names durable. One flush serves all waiting callers.
     fn sync(&self) -> io::Result<()> {
         let own = self.changed.fetch_add(1, Ordering::SeqCst) + 1;
         let mut synced = self.synced.lock();

@@ -1,5 +1,6 @@
-//! Write-back: objects are acknowledged when they are on local disk, and uploaded afterwards in an order that leaves a prefix
-//! of the commits in the store at any moment. Commits that wait for others are uploaded as one object.
+//! Write-back: objects are acknowledged once they are on local disk, and uploaded afterwards in an order that
+//! always leaves a prefix of the commits in the store. Commits that wait for others are uploaded as one
+//! object.
 use crate::commit::{Marks, Session};
 use crate::merge::{Merged, merge};
 use crate::names::{Name, ObjectId};
@@ -21,7 +22,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::sleep;
 
-/// Room is counted in units of this many bytes.
+/// Unit in which room is counted, in bytes.
 const UNIT: u64 = 4096;
 /// Files read at a time.
 const READS: usize = 8;
@@ -104,12 +105,12 @@ impl Stage {
         self.until(|queue| queue.get(id).is_none()).await
     }
 
-    /// Room of an object; one that is larger than the limit takes all.
+    /// Units of an object; one that is larger than the limit takes all.
     fn units(&self, bytes: u64) -> u32 {
         u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX).min(self.limit)
     }
 
-    /// Waits until so many bytes fit.
+    /// Waits until `bytes` bytes fit.
     async fn room(&self, bytes: usize) -> Result<SemaphorePermit<'_>> {
         let units = self.units(bytes as u64);
         if let Ok(room) = self.room.try_acquire_many(units) {
@@ -160,7 +161,7 @@ impl Stage {
         self.forget(taken).await;
     }
 
-    /// Gives up what the store has.
+    /// Releases objects that the store has.
     async fn forget(self: &Arc<Self>, items: Vec<(ObjectId, Item)>) {
         self.pump();
         for (id, item) in items.into_iter().filter(|(_, item)| item.memory.is_none()) {
@@ -171,7 +172,7 @@ impl Stage {
         self.progress.send_modify(|()| {});
     }
 
-    /// Uploads commits as one object, behind the data object with their inline blocks.
+    /// Uploads commits as one object, after the data object with their inline blocks.
     async fn send_merged(&self, seqs: RangeInclusive<u64>) -> Result<()> {
         let log = |seq| ObjectId::Log { epoch: self.session.epoch, seq };
         let first = log(*seqs.start());
@@ -194,7 +195,8 @@ impl Stage {
         self.send_bytes(first, merged.commit, Cause::Commit).await
     }
 
-    /// Lets the state refer to merged commits. `false` if a map is being written that names them as they are.
+    /// Makes the state refer to the merged commits. `false` if a map is being written that names them as they
+    /// are.
     fn place(&self, seqs: RangeInclusive<u64>, first: ObjectId, data: ObjectId, merged: &Merged) -> bool {
         let mut state = self.state.lock();
         let blocks = merged.data.clone().map(|blocks| (data, blocks));
@@ -205,7 +207,7 @@ impl Stage {
         may
     }
 
-    /// Commits up to this one, which are not merged yet, are uploaded as they are.
+    /// Ensures that commits up to this one that are not merged yet are uploaded as they are.
     pub(crate) fn fix(&self, upto: u64) {
         self.queue.lock().fix(upto);
     }
@@ -218,7 +220,7 @@ impl Stage {
         self.send_bytes(id, bytes, item.cause).await
     }
 
-    /// Uploads an object. While nothing waits for it, a store that does not answer is no reason to stop the volume.
+    /// Uploads an object. While no task waits for it, a store that does not answer does not stop the volume.
     async fn send_bytes(&self, id: ObjectId, bytes: Bytes, cause: Cause) -> Result<()> {
         loop {
             let sent = self.remote.put_object(id, bytes.clone(), cause).await;
@@ -256,7 +258,7 @@ impl Stage {
         Err(StoreError::unreadable(id, &ErrorKind::NotFound.into()))
     }
 
-    /// The store has all commits up to this one.
+    /// The commit up to which all are in the store.
     pub(crate) fn stored(&self) -> u64 {
         self.queue.lock().upto()
     }
@@ -266,7 +268,7 @@ impl Stage {
         self.until(|queue| queue.upto() >= seq).await
     }
 
-    /// Like [`Self::settled`], on behalf of a caller that learns of a failure: the volume stops if the store fails.
+    /// Like [`Self::settled`], for a caller that reports failures: the volume stops if the store fails.
     pub(crate) async fn drain(&self, seq: u64) -> Result<()> {
         let _waiter = Waiter::new(&self.waiters);
         self.settled(seq).await

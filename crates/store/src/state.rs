@@ -1,4 +1,4 @@
-//! What a writer has collected: the map with all writes, the open group, and content that is not stored yet.
+//! State of a writer: the map with all writes, the open group, and content that is not stored yet.
 use crate::commit::{Op, Run};
 use crate::extents::Extent;
 use crate::map::{Geometry, Map};
@@ -12,14 +12,16 @@ use std::sync::Arc;
 pub(crate) const OBJECT_BLOCKS: u16 = 2048;
 /// Blocks that go into the commit's object instead: 256 KiB.
 pub(crate) const INLINE_BLOCKS: usize = 64;
-/// Open buffers hold no more than this, half of what may wait for the store.
+/// Maximum number of blocks in open buffers, half of those that may wait for the store.
 const OPEN_BLOCKS: usize = 16 * 1024;
-/// Changes of a group: 24 MiB in its object, which has at most 64 MiB (`names::LOG_BYTES_MAX`).
+/// Maximum number of changes of a group: 24 MiB in its object, which has up to 64 MiB
+/// (`names::LOG_BYTES_MAX`).
 const CHANGES_MAX: usize = 1 << 20;
 /// Key of the buffer for conventional zones; others have the number of their zone.
 const CONVENTIONAL: u32 = u32::MAX;
 
-/// A change of the open group. Objects are named by index, as their identity is only known when the group is closed.
+/// A change of the open group. Objects are named by index, as their identity is only known when the group is
+/// closed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Change {
     Run { zone: u32, extent: Extent },
@@ -81,7 +83,7 @@ pub(crate) struct State {
     open: BTreeMap<u32, u32>,
     /// Content by index of its object.
     pub content: HashMap<u32, Content>,
-    /// Objects that the group has, whether anything still refers to them or not.
+    /// Objects of the group, whether they are still referred to or not.
     pub new_objects: Vec<ObjectId>,
     /// Objects in the store that maps may name, of this mount and, once they are listed, of earlier ones.
     pub stored: HashSet<ObjectId>,
@@ -105,14 +107,14 @@ impl State {
         self.changes.len() >= CHANGES_MAX
     }
 
-    /// An identity that no other data object has.
+    /// A new identity for a data object.
     pub(crate) fn data_id(&mut self) -> ObjectId {
         let number = self.next_data;
         self.next_data += 1;
         ObjectId::Data { epoch: self.epoch, number }
     }
 
-    /// Collects blocks. Returns data objects that are complete, and how many blocks took no room.
+    /// Collects blocks. Returns complete data objects, and the number of blocks that took no room.
     pub(crate) fn write(&mut self, addr: u64, blocks: &[&Block]) -> io::Result<(Vec<Upload>, usize)> {
         let (mut uploads, mut spared, mut rest) = (Vec::new(), 0, blocks);
         for (zone, start, len) in self.geometry().parts(addr, blocks.len() as u64) {
@@ -147,7 +149,8 @@ impl State {
         )))
     }
 
-    /// Writes a block of a conventional zone. `true` if that took no room: it is collected already, or zeros like now.
+    /// Writes a block of a conventional zone. `true` if it took no room: the block is in the buffer already,
+    /// or is zero as before.
     fn overwrite(&mut self, zone: u32, at: u16, bytes: &[u8], uploads: &mut Vec<Upload>) -> bool {
         let found = self.map.zone(zone).and_then(|z| z.extents.within(at, at + 1).next());
         match found {
@@ -188,7 +191,7 @@ impl State {
         }
     }
 
-    /// Records where blocks are, as a part of the previous record if possible.
+    /// Records the location of blocks, as a part of the previous record if possible.
     fn note_run(&mut self, zone: u32, new: Extent) {
         if let Some(Change::Run { zone: z, extent: last }) = self.changes.last_mut()
             && *z == zone
@@ -212,7 +215,7 @@ impl State {
         self.close_buffer(buffer)
     }
 
-    /// Ends a buffer; its object is to be stored.
+    /// Ends a buffer, and returns its object to be stored.
     fn close_buffer(&mut self, buffer: u32) -> Option<Upload> {
         let index = self.open.remove(&buffer)?;
         let content = self.close_content(index)?;
@@ -263,7 +266,7 @@ impl State {
         uploads
     }
 
-    /// Lets blocks that did not change since they were read be in another object.
+    /// Moves blocks that have not changed since they were read to another object.
     pub(crate) fn relocate(&mut self, zone: u32, from: Extent, object: u32, offset: u16) {
         let Some(z) = self.map.zone(zone) else { return };
         let still: Vec<Extent> = z
@@ -273,13 +276,13 @@ impl State {
             .collect();
         for e in still {
             let moved = Extent { object, offset: offset + (e.start - from.start), ..e };
-            // The pointer of an empty zone must not follow: nothing of it is there.
+            // An empty zone has none of the blocks, so its pointer must not move.
             self.map.put(zone, moved);
             self.changes.push(Change::Run { zone, extent: moved });
         }
     }
 
-    /// Closes the group: what is left in buffers goes into data objects, or inline if it is little.
+    /// Closes the group. Blocks left in buffers go into data objects, or inline if they are few.
     pub(crate) fn close(&mut self) -> Group {
         let mut uploads = Vec::new();
         while self.open_blocks() > INLINE_BLOCKS {
@@ -304,7 +307,7 @@ impl State {
         Group { seq, ops, inline, uploads }
     }
 
-    /// Commits are one object in the place of the first, and their inline blocks in a data object.
+    /// Replaces commits by one object in the place of the first, and a data object with their inline blocks.
     pub(crate) fn merge(&mut self, data: Option<ObjectId>, first: ObjectId, bases: &HashMap<ObjectId, u16>) {
         for id in bases.keys().filter(|&&id| id != first) {
             self.stored.remove(id);

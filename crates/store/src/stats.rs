@@ -2,7 +2,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use strum::{IntoStaticStr, VariantArray};
 
-/// What a request is made for.
+/// Purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "lowercase")]
 pub enum Cause {
@@ -16,11 +16,11 @@ pub enum Cause {
     Compaction,
     /// Reads of blocks by the volume.
     Read,
-    /// Reads ahead of it.
+    /// Blocks read ahead.
     Readahead,
     /// Opening the volume and fencing others.
     Open,
-    /// Listings and deletions of what is no longer needed.
+    /// Listings and deletions of objects that are no longer needed.
     Delete,
 }
 
@@ -120,12 +120,12 @@ impl LocalCounters {
         self.misses.fetch_add(pieces as u64, Ordering::Relaxed);
     }
 
-    /// The disk did not take an object.
+    /// Counts an object that the disk did not take.
     pub(crate) fn error(&self) {
         self.errors.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What the store does not have now.
+    /// Sets the number and the bytes of objects that the store does not have.
     pub(crate) fn pending(&self, (objects, bytes): (u64, u64)) {
         self.pending_objects.store(objects, Ordering::Relaxed);
         self.pending_bytes.store(bytes, Ordering::Relaxed);
@@ -162,7 +162,7 @@ impl Stats {
         Count::of(std::slice::from_ref(self.of(cause)))
     }
 
-    /// All counters by name: `store_`, the cause, and what is counted; `store_cache_` for the cache on local disk.
+    /// All counters by name: `store_`, the cause and the counter; `store_cache_` for the cache on local disk.
     #[must_use]
     pub fn report(&self) -> Vec<(String, u64)> {
         let of = |cause: Cause| {

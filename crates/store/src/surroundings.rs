@@ -3,7 +3,8 @@ use crate::profile::Profile;
 use crate::url::Url;
 use std::path::PathBuf;
 
-/// Names of hosts, certificates, and the libraries that a C library loads to find hosts. Many systems have links to the latter places.
+/// Names of hosts, certificates, and the libraries that a C library loads to find hosts. Many systems have
+/// links to the latter places.
 const SYSTEM: [&str; 11] = [
     "/etc",
     "/usr",
@@ -28,9 +29,9 @@ const NAMED: [&str; 4] = [
 /// Files and directories of this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Surroundings {
-    /// Read, with everything below them.
+    /// To be read, with everything below them.
     pub read: Vec<PathBuf>,
-    /// Filled and changed.
+    /// To be written.
     pub written: Vec<PathBuf>,
     /// Whether it connects to a server.
     pub is_remote: bool,
@@ -40,7 +41,7 @@ impl Url {
     /// Files that the client of this store uses.
     #[must_use]
     pub fn surroundings(&self) -> Surroundings {
-        // The process that holds a volume is known by the name of its machine.
+        // The holder of a volume records the identity of its machine.
         let machine = PathBuf::from("/etc/machine-id");
         match self {
             Self::Directory(dir) => {

@@ -1,9 +1,10 @@
-//! What a mount with write-back had not uploaded when it ended: the next mount with the same directory does so before it takes
-//! an epoch.
+//! Objects that a mount with write-back had not uploaded when it ended. The next mount with the same
+//! directory uploads them before it takes an epoch.
 //!
-//! The store decides where the tail begins: behind the commits that are there. The first place that neither the store nor the
-//! directory has ends it, as commits are acknowledged without gaps. It is uploaded only to the epoch of its writer: names are
-//! used again once a bucket was set back to an earlier state.
+//! The store determines where the tail begins: after the commits that it has. The first place that neither
+//! the store nor the directory has ends the tail, as commits are acknowledged without gaps. A tail is
+//! uploaded only to the epoch of its writer, as names are used again after a bucket was set back to an
+//! earlier state.
 use crate::commit::{Entry, Marks, Record, Session};
 use crate::core::UPLOADS;
 use crate::merge::merge;
@@ -20,12 +21,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Times that the volume may change meanwhile.
 const ATTEMPTS: u32 = 10;
-/// Commits in one object.
+/// Maximum number of commits in one object.
 const MERGE_MOST: usize = 4096;
-/// Part of the number of a data object with the blocks of merged commits; the first of them and their count are the rest.
+/// Flag in the number of a data object with the blocks of merged commits. The rest is the first of them and
+/// their count.
 const MERGED: u64 = 1 << 63;
 
-/// What an epoch left.
+/// Objects that an epoch left.
 #[derive(Debug, Default)]
 struct Tail {
     data: Vec<ObjectId>,
@@ -58,7 +60,7 @@ struct Upload<'a> {
     remote: &'a Remote,
     shelf: &'a dyn Shelf,
     tail: &'a Tail,
-    /// Of the writer that left it.
+    /// Session of the writer that left it.
     session: Session,
     /// For messages.
     dir: &'a str,
@@ -80,13 +82,13 @@ impl Tail {
             let found = recover::read_only(remote).await?;
             match found.map.seals.get(&epoch) {
                 Some(seal) if self.commits.contains(seal) => return Err(upload.refused(*seal)),
-                // All of it is there already.
+                // The store has all of it already.
                 Some(seal) => return upload.end_at(*seal).await,
                 None if found.next.0 == epoch => upload.from(found.next.1).await?,
-                // A listing that is not current: the epoch was taken before anything of it was staged.
+                // The listing is not current: the epoch was taken before anything of it was staged.
                 None => continue,
             }
-            // If the map is gone, what was read of the log may have been too old.
+            // If the map is gone, the log that was read may be outdated.
             let (of, seq) = found.base;
             if remote.head(Name::Map { epoch: of, seq }, Cause::Open).await?.is_some() {
                 return Ok(());
@@ -106,7 +108,8 @@ impl Upload<'_> {
         };
         let mut puts = stream::iter(self.tail.data.clone()).map(put).buffer_unordered(UPLOADS);
         while puts.try_next().await?.is_some() {}
-        // One after the other: what follows an object of the log begins where that one ends, and it may not be ours.
+        // In sequence: each object of the log begins where the one before ends, which another client may have
+        // written.
         let mut seq = from;
         loop {
             let run = self.read_run(seq).await?;
@@ -124,7 +127,7 @@ impl Upload<'_> {
         }
     }
 
-    /// Reads commits from a place on, as many as may be one object.
+    /// Reads commits from a place on, as many as fit into one object.
     async fn read_run(&self, from: u64) -> Result<Vec<(u64, Bytes)>> {
         let (mut run, mut bytes) = (Vec::new(), 0);
         for seq in (from..).take(MERGE_MOST).take_while(|seq| self.tail.commits.contains(seq)) {
@@ -149,7 +152,8 @@ impl Upload<'_> {
         Ok((bytes, record))
     }
 
-    /// The tail ends at a place that neither the store nor the directory has. That must not have been acknowledged.
+    /// Ends the tail at a place that neither the store nor the directory has. Its commit must not have been
+    /// acknowledged.
     async fn end_at(&self, place: u64) -> Result<()> {
         for &seq in self.tail.commits.range(place + 1..) {
             if seq >= place + WINDOW || self.read(seq).await?.1.marks.acknowledged >= place {
@@ -164,11 +168,12 @@ impl Upload<'_> {
         Ok(())
     }
 
-    /// Creates an object for several commits in the place of the first, behind the one with their blocks.
+    /// Creates an object for several commits in the place of the first, after the object with their blocks.
     async fn upload_merged(&self, run: &[(u64, Bytes)]) -> Result<u64> {
         let epoch = self.session.epoch;
         let (first, places) = (run.first().map_or(0, |(seq, _)| *seq), run.len() as u64);
-        // A name that only these commits give: objects never change, and the mount that ended counts from 1.
+        // A name that only these commits give, as objects never change. The mount that ended has numbers from
+        // 1 on.
         let id = ObjectId::Data { epoch, number: MERGED | first << 16 | places };
         // Objects are created one after the other.
         let before = first.saturating_sub(1);
@@ -179,8 +184,8 @@ impl Upload<'_> {
         self.create((first, places), merged.commit).await
     }
 
-    /// Creates an object in a place, and returns the place behind what is there then: another one, if it was sent by the mount
-    /// that ended and arrived late.
+    /// Creates an object in a place, and returns the place after it. If the ended mount sent another object
+    /// that arrived late, returns the place after that one.
     async fn create(&self, (seq, places): (u64, u64), bytes: Bytes) -> Result<u64> {
         let id = ObjectId::Log { epoch: self.session.epoch, seq };
         match self.remote.put_object(id, bytes, Cause::Commit).await {
@@ -189,7 +194,7 @@ impl Upload<'_> {
         }
     }
 
-    /// The place that follows a commit of the store in a place.
+    /// The place after the commit that the store has in a place.
     async fn behind(&self, seq: u64) -> Result<Option<u64>> {
         let epoch = self.session.epoch;
         let Some(bytes) = self.remote.get(Name::log(epoch, seq), Cause::Open).await? else { return Ok(None) };
@@ -211,7 +216,7 @@ impl Upload<'_> {
     }
 }
 
-/// Damage stays on the host where it is.
+/// Checks a data object before it is uploaded: damaged content stays on this host.
 fn check_data(volume: &[u8; 16], id: ObjectId, bytes: &Bytes) -> Result<()> {
     match pieces::decode(volume, id, 0, bytes) {
         Some(_) => Ok(()),

@@ -1,5 +1,6 @@
-//! HTTP to the store, and checks of its answers. No redirect is followed, as a request has a signature or a token, and the
-//! content of objects. An answer that the client collects as a whole has a bound; objects are bounded where they are read.
+//! HTTP to the store, and checks of its answers. No redirect is followed, as a request has a signature or a
+//! token, and the content of objects. Answers that the client collects as a whole are bounded here; objects
+//! are bounded where they are read.
 use crate::answer_body::{Content, collect};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -11,7 +12,7 @@ use object_store::client::{
 use object_store::{ClientConfigKey, ClientOptions, Error, HeaderMap};
 use std::time::Duration;
 
-/// A request without an answer for so long has failed.
+/// Time after which a request without an answer has failed.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const METADATA_TIMEOUT: Duration = Duration::from_secs(1);
@@ -21,7 +22,7 @@ const ANSWER_MAX: usize = 16 << 20;
 /// Bytes kept of an error.
 const ERROR_MAX: usize = 64 << 10;
 
-/// Begin the texts of the errors.
+/// Prefixes of error texts.
 pub(crate) const TOO_LONG: &str = "the store's answer is longer than it can be";
 pub(crate) const REDIRECTED: &str = "the store redirects";
 
@@ -29,7 +30,7 @@ pub(crate) const REDIRECTED: &str = "the store redirects";
 enum Refused {
     #[error("{TOO_LONG}")]
     Long,
-    /// To there.
+    /// A redirect, with its destination.
     #[error(
         "{REDIRECTED}{0}, which is not followed, as the request has the key's signature: set AWS_REGION to the region of the bucket, and \
          AWS_ENDPOINT_URL_S3 to the store's own address"
@@ -46,7 +47,8 @@ fn refused(why: Refused) -> HttpError {
 /// Makes clients.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Connector {
-    /// Proxies of the environment are not asked: the store is on this host, and is trusted for that reason.
+    /// Whether proxies of the environment are ignored: the store is on this host, and is trusted for that
+    /// reason.
     pub direct: bool,
 }
 
@@ -116,7 +118,7 @@ async fn whole(body: HttpResponseBody) -> Result<Bytes, HttpError> {
     }
 }
 
-/// The text of an error, as much of it as is kept. What follows is not read.
+/// The text of an error, up to `ERROR_MAX` bytes. The rest is not read.
 async fn error(body: HttpResponseBody) -> Result<Vec<u8>, HttpError> {
     let mut parts = body.bytes_stream();
     let mut all = Vec::new();

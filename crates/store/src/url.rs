@@ -29,7 +29,7 @@ pub enum Url {
 }
 
 impl Url {
-    /// Parses a URL; `None` if the text is none, and so names a file or a device.
+    /// Parses a URL; `None` if the text is a path of a file or a device.
     #[must_use]
     pub fn parse(text: &str) -> Option<Result<Self>> {
         let bad = |url: &str, why: &str| Err(StoreError::Url { url: url.to_owned(), why: why.to_owned() });
@@ -115,8 +115,8 @@ impl Url {
         })
     }
 
-    /// Sets endpoint and region. The client's own variable for S3 counts before all its others, so no other endpoint is used than
-    /// the one that was checked.
+    /// Sets endpoint and region. The client's variable for S3 takes precedence over its other variables, so
+    /// only the checked endpoint is used.
     fn place(
         &self,
         builder: AmazonS3Builder,
@@ -142,7 +142,8 @@ impl Url {
     }
 }
 
-/// Those of the environment and of the profile; `None` if the client has others: of a web identity, a container or an instance.
+/// Credentials of the environment and of the profile; `None` if the client gets them from a web identity, a
+/// container or an instance.
 fn credentials(builder: &AmazonS3Builder, profile: Profile) -> Result<Option<Credentials>, String> {
     let of = |key| builder.get_config_value(&key).filter(|value| !value.is_empty());
     let key = of(AmazonS3ConfigKey::AccessKeyId).zip(of(AmazonS3ConfigKey::SecretAccessKey));

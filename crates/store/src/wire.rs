@@ -1,4 +1,4 @@
-//! Little-endian records with a magic number in front and a CRC-32C behind.
+//! Little-endian records between a magic number and a CRC-32C.
 use crate::error::StoreError;
 use crate::names::{Name, ObjectId};
 use bytes::Bytes;
@@ -54,7 +54,7 @@ impl Encoder {
     }
 }
 
-/// Reads a record whose checksum is right.
+/// Reads a record after checking its checksum.
 pub(crate) struct Decoder<'a> {
     name: Name,
     rest: &'a [u8],
@@ -111,14 +111,14 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// A text, which may be shown: without characters that control a terminal.
+    /// A text that can be displayed: without control characters.
     pub(crate) fn text(&mut self) -> Result<String, StoreError> {
         let len = self.u16()?;
         let text = String::from_utf8_lossy(self.raw(len.into())?);
         Ok(text.replace(char::is_control, "\u{fffd}"))
     }
 
-    /// How many records of at least `size` bytes can follow; a larger count is damage.
+    /// Number of records of at least `size` bytes that follow; a number too large for the rest is damage.
     pub(crate) fn count(&mut self, size: u64) -> Result<usize, StoreError> {
         let count = self.u32()?;
         if u64::from(count).saturating_mul(size) > self.rest.len() as u64 {
@@ -131,7 +131,7 @@ impl<'a> Decoder<'a> {
         self.rest.is_empty()
     }
 
-    /// Nothing may follow.
+    /// Checks that nothing follows.
     pub(crate) fn end(self) -> Result<(), StoreError> {
         if self.rest.is_empty() { Ok(()) } else { Err(self.bad("bytes behind its end")) }
     }

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 const THRESHOLD: u64 = 7 * 24 * 3600;
 /// Weight of the age in percent; the rest is that of the fill.
 const AGE_WEIGHT: u64 = 60;
-/// The oldest candidates considered: at least this many, and at least this percentage.
+/// Minimum number of oldest candidates to consider, and minimum percentage.
 const LOOK_AT: usize = 10;
 const LOOK_AT_PERCENT: usize = 20;
 
@@ -41,11 +41,12 @@ impl Scale {
 }
 
 impl Atgc {
-    /// The best among the oldest candidates beyond the threshold. Ties are broken by weighted age, then by age stamp, then by
-    /// section number.
+    /// The best among the oldest candidates beyond the threshold. Ties are broken by weighted age, then by
+    /// age stamp, then by section number.
     ///
-    /// Among equally full sections the oldest is best, and if it is not considered then none of them is. So only the oldest
-    /// of each are compared, emptiest first, until even the greatest age cannot make up for the fill.
+    /// Among equally full sections the oldest is best, and if it is not considered then none of them is. So
+    /// only the oldest of each are compared, emptiest first, until even the greatest age cannot make up for
+    /// the fill.
     fn best(&self, index: &Index, threshold: u64) -> Option<Victim> {
         let ages = index.ages()?;
         let (oldest, youngest) = ages.span()?;

@@ -1,8 +1,9 @@
 //! The data section with the greatest benefit for its cost, where age counts from the opening of a section.
 //!
-//! A block that was moved makes its new section young, so tightly packed cold sections are left alone. Ages that blocks take
-//! along, as in `cost_benefit`, make such a section the oldest, and it is cleaned again although nothing in it became invalid.
-//! Where writes are known to be spread evenly the emptiest section is best, whatever its age.
+//! A block that was moved makes its new section young, so tightly packed cold sections are left alone. Ages
+//! that blocks take along, as in `cost_benefit`, make such a section the oldest, and it is cleaned again
+//! although nothing in it became invalid. Where writes are known to be spread evenly the emptiest section is
+//! best, whatever its age.
 use super::predictive::cheaper_class;
 use super::{Situation, Victim, VictimPolicy, victim};
 use crate::{Class, Index};
@@ -24,7 +25,8 @@ impl VictimPolicy for Benefit {
     }
 }
 
-/// The data section with the greatest `(B - v) * age / (B + v)`, compared exactly; of equal ones the emptiest.
+/// The data section with the greatest `(B - v) * age / (B + v)`, compared exactly; of equal ones the
+/// emptiest.
 fn best(index: &Index, now: u64) -> Option<Victim> {
     let full = u128::from(index.per_sec());
     let mut found: Option<(u128, u128, u32)> = None;

@@ -15,8 +15,8 @@ impl VictimPolicy for CostBenefit {
         true
     }
 
-    /// Among sections of equal utilisation the oldest is best, so only those are compared. Ties are broken by age, then by
-    /// section number.
+    /// Among sections of equal utilisation the oldest is best, so only those are compared. Ties are broken by
+    /// age, then by section number.
     fn pick(&mut self, index: &Index, _: &Situation) -> Option<Victim> {
         let ages = index.ages()?;
         let (min, max) = ages.span()?;

@@ -1,9 +1,9 @@
-//! Weights data and node sections on top of another policy: with `factor:1,2` a node section must be twice as empty to be
-//! preferred.
+//! Weights data and node sections on top of another policy: with `factor:1,2` a node section must be twice as
+//! empty to be preferred.
 //!
-//! The factors always apply. Suspending them while space is nearly exhausted, as the LKML patches do with their preference,
-//! was measured: node sections then become victims most of the time. Where no data section gains more, node sections are
-//! chosen anyway.
+//! The factors always apply. Suspending them while space is nearly exhausted, as the LKML patches do with
+//! their preference, was measured: node sections then become victims most of the time. Where no data section
+//! gains more, node sections are chosen anyway.
 use super::{POLICIES, VictimPolicy, list};
 use crate::Class;
 

@@ -13,8 +13,8 @@ impl VictimPolicy for Greedy {
     }
 }
 
-/// The class whose emptiest section costs less, by a cost that grows with the valid blocks. Of equal costs the lower
-/// section number is taken if that is the rule, else data.
+/// The class whose emptiest section costs less, by a cost that grows with the valid blocks. Of equal costs
+/// the lower section number is taken if that is the rule, else data.
 pub(super) fn cheapest(index: &Index, cost: impl Fn(Class, u32) -> u64) -> Option<Victim> {
     let best = |class| index.emptiest(class).map(|(sec, valid)| (cost(class, valid), sec, class));
     let found = match (best(Class::Data), best(Class::Node)) {

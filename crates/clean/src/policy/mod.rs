@@ -1,5 +1,5 @@
-//! Victim policies. Each is one file here and one row of [`POLICIES`]; names, help texts, messages, documentation and the
-//! tests and experiments that try every policy come from the rows.
+//! Victim policies. Each is one file here and one row of [`POLICIES`]; names, help texts, messages,
+//! documentation and the tests and experiments that try every policy come from the rows.
 mod atgc;
 mod benefit;
 pub mod cost_benefit;
@@ -14,12 +14,12 @@ pub use factor::Factors;
 use crate::{Class, Index};
 use std::fmt;
 
-/// What a choice can depend on besides the candidates.
+/// Inputs of a choice other than the candidates.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Situation {
-    /// Whether free sections suffice together with those that the next checkpoint frees.
+    /// Whether free sections and those that the next checkpoint frees are enough.
     pub enough_with_prefree: bool,
-    /// Whether free sections suffice together with those that this round has emptied.
+    /// Whether free sections and those that this round has emptied are enough.
     pub enough_with_freed: bool,
     /// State of the volume, independent of the round.
     pub facts: Facts,
@@ -36,7 +36,8 @@ pub struct Facts {
     pub spare: u64,
     /// Data blocks written so far; the clock of opening stamps.
     pub written: u64,
-    /// Whether writes are known to be spread evenly ([`crate::lifetime`]), so that the age of a section says nothing.
+    /// Whether writes are known to be spread evenly ([`crate::lifetime`]), so that the age of a section is
+    /// irrelevant.
     pub even: bool,
 }
 
@@ -51,7 +52,7 @@ pub struct Victim {
 
 /// Chooses victims. A choice depends on the policy's own state, the index and the situation only.
 pub trait VictimPolicy: fmt::Debug + Send {
-    /// The next section to clean, if one is worth it.
+    /// The next section to clean; `None` if none is worth cleaning.
     fn pick(&mut self, index: &Index, situation: &Situation) -> Option<Victim>;
 
     /// Whether the policy needs candidates ordered by age.
@@ -73,7 +74,7 @@ pub trait VictimPolicy: fmt::Debug + Send {
 pub struct Policy {
     /// Value of `gc_policy=`.
     pub name: &'static str,
-    /// What follows the name, such as `:D,N`.
+    /// Parameters after the name, such as `:D,N`.
     pub parameters: &'static str,
     /// One sentence for help texts and documentation, without a period.
     pub help: &'static str,

@@ -1,15 +1,16 @@
-//! The section with the fewest block writes per block gained, taking into account that node blocks become invalid soon.
+//! The section with the fewest block writes per block gained, taking into account that node blocks become
+//! invalid soon.
 //!
-//! Node sections empty while nodes are rewritten, so cleaning one early copies blocks that were about to become invalid: it
-//! counts as fuller. The nodes that a data section makes dirty are not counted: one checkpoint for several sections writes
-//! them once, and weighing sections by them was measured without gain.
+//! Node sections empty while nodes are rewritten, so cleaning one early copies blocks that were about to
+//! become invalid: it counts as fuller. The nodes that a data section makes dirty are not counted: one
+//! checkpoint for several sections writes them once, and weighing sections by them was measured without gain.
 use super::{Facts, Situation, Victim, VictimPolicy, victim};
 use crate::{Class, Index};
 
 /// Upper bound of the weight of a node block: the sooner nodes are rewritten, the less a copy is worth.
 const NODE_FACTOR: u64 = 2;
-/// Node sections that are left alone take at most this part of the spare space, which data then lacks. Where nodes are many,
-/// they count like data.
+/// Node sections that are left alone take at most this part of the spare space, which data then lacks. Where
+/// nodes are many, they count like data.
 const SPARE_PART: u64 = 8;
 
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,5 +1,5 @@
-//! Data sections first, node sections only when space is nearly out: version 1 of the LKML series "New victim selection for
-//! GC".
+//! Data sections first, node sections only when space is nearly out: version 1 of the LKML series "New victim
+//! selection for GC".
 use super::{Situation, Victim, VictimPolicy, victim};
 use crate::{Class, Index};
 

@@ -1,5 +1,5 @@
-//! A node section costs one section more until space is nearly out: version 6 of the LKML series "New victim selection for
-//! GC".
+//! A node section costs one section more until space is nearly out: version 6 of the LKML series "New victim
+//! selection for GC".
 use super::greedy::cheapest;
 use super::{Situation, Victim, VictimPolicy};
 use crate::{Class, Index};

@@ -1,11 +1,12 @@
-//! Bytes to records. Total: any bytes give records or a reason, and no more memory than a few times their length.
+//! Bytes to records. Total: any bytes give records or an error, and take no more memory than a few times
+//! their length.
 use super::encode::{MAX_CRCS, MAX_RUNS, code, flag};
 use super::{Attr, Compression, InodeNew, Map, Record, Run, Time};
 use crate::bytes::Bytes;
 use segno_format::xattr::index;
 use segno_format::{BlockAddr, Ino, NAME_MAX};
 
-/// Why bytes are no record.
+/// Reason why bytes are not a record.
 pub(super) type Bad = &'static str;
 
 impl<'a, B: From<&'a [u8]>> Record<B> {

@@ -28,7 +28,7 @@ pub(super) mod code {
     pub(crate) const XATTR_DEL: u8 = 0x41;
 }
 
-/// Flags of a record; what they say depends on its type.
+/// Flags of a record; their meaning depends on its type.
 pub(super) mod flag {
     /// A dentry record carries the hash of its name.
     pub(crate) const HASH: u8 = 1;
@@ -36,7 +36,7 @@ pub(super) mod flag {
     pub(crate) const PRIMARY: u8 = 2;
     /// An inode without a link.
     pub(crate) const TMPFILE: u8 = 1;
-    /// A new inode has a project id of its own.
+    /// A new inode has a project id.
     pub(crate) const PROJID: u8 = 2;
     /// A new inode is a device.
     pub(crate) const RDEV: u8 = 4;
@@ -48,9 +48,9 @@ pub(super) mod flag {
     pub(crate) const ON: u8 = 1;
 }
 
-/// Runs in one record. What has more becomes several, so the length always fits.
+/// Maximum number of runs in one record. A longer map becomes several records, so the length always fits.
 pub(super) const MAX_RUNS: usize = 2048;
-/// Checksums in one record.
+/// Maximum number of checksums in one record.
 pub(super) const MAX_CRCS: usize = 8192;
 
 impl Record {
@@ -67,7 +67,7 @@ impl Record {
     #[must_use]
     pub fn encoded_bound(&self) -> usize {
         match self {
-            // Length and type, and per run and checksum what LEB128 takes at most.
+            // Length and type, the maximum of a run in LEB128, and the checksums.
             Self::Map(m) | Self::Packed(m) => {
                 (1 + m.runs.len() / MAX_RUNS + m.crcs.len() / MAX_CRCS) * 16
                     + m.runs.len() * 20
@@ -91,7 +91,8 @@ impl Record {
         out.extend([0; 4]);
         let (code, flags) = self.body(out);
         out.resize(out.len().next_multiple_of(4), 0);
-        // Nothing that the engine makes comes near 256 KiB: a value is at most a block, and maps are cut into pieces.
+        // No record of the engine is near 256 KiB: a value is limited to a block, and maps are cut into
+        // pieces.
         let words = u16::try_from((out.len() - start) / 4).unwrap_or(u16::MAX);
         let [low, high] = words.to_le_bytes();
         if let Some(header) = out.get_mut(start..start + 4) {
@@ -279,7 +280,7 @@ fn dentry(out: &mut Vec<u8>, hash: Option<u32>, primary: bool, name: &[u8]) -> u
     (if hash.is_some() { flag::HASH } else { 0 }) | (if primary { flag::PRIMARY } else { 0 })
 }
 
-/// The body of a record of a type that has a range alone.
+/// The body of a record that has only a range.
 fn put_range(out: &mut Vec<u8>, code: u8, page: u64, count: u64) -> (u8, u8) {
     put_varint(out, page);
     put_varint(out, count);

@@ -1,8 +1,8 @@
-//! What several records of one inode and epoch come to, so that the log holds it once.
+//! Merging records of one inode and epoch, so that the log has only their result.
 use super::{Attr, Map, Run, Time};
 
 impl Attr {
-    /// What a [`DirTouch`](super::Record::DirTouch) changes.
+    /// The change that a [`DirTouch`](super::Record::DirTouch) makes.
     #[must_use]
     pub fn touch(time: Time) -> Self {
         Self { mtime: Some(time), ctime: Some(time), ..Self::default() }
@@ -32,7 +32,7 @@ impl Attr {
 }
 
 impl Map {
-    /// Adds one page behind all others; joins it to the last run where both page and address follow.
+    /// Adds a run after all others; joins it to the last one if both page and address follow.
     pub fn push(&mut self, run: Run) {
         match self.runs.last_mut() {
             Some(last)

@@ -1,9 +1,9 @@
-//! What an operation changed, in terms of names, links, maps and attributes: never of blocks of the tables, which replay
+//! Changes of an operation as names, links, maps and attributes, never as blocks of the tables, which replay
 //! derives.
 //!
-//! A record belongs to the inode of its [`Section`](crate::Section). An operation on several inodes puts a record into
-//! the section of each, all of one epoch; a group is accepted whole or not at all, and that makes the operation atomic.
-//! Records of one section are replayed in order.
+//! A record belongs to the inode of its [`Section`](crate::Section). An operation on several inodes puts a
+//! record into the section of each, all of one epoch; a group is accepted whole or not at all, and that makes
+//! the operation atomic. Records of one section are replayed in order.
 mod decode;
 mod encode;
 mod merge;
@@ -23,10 +23,11 @@ pub fn data_crc(block: &segno_format::Block) -> u32 {
 /// A name as stored in directories: 1 to 255 bytes, encrypted if the directory is.
 pub type Name = Box<[u8]>;
 
-/// One change of one inode. `B` are its names and values: its own, or borrowed from the bytes that it was read from.
+/// One change of one inode. `B` are its names and values: owned, or borrowed from the bytes that it was read
+/// from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record<B = Box<[u8]>> {
-    /// The inode comes into being. Its name comes from the [`Record::DentryAdd`] in the directory.
+    /// The inode is created. Its name is in the [`Record::DentryAdd`] of the directory.
     InodeNew(InodeNew),
     /// Fields get these values; later ones win.
     Attr(Attr),
@@ -34,24 +35,24 @@ pub enum Record<B = Box<[u8]>> {
     Nlink(i32),
     /// All blocks and nodes of the inode, and the inode, are freed.
     InodeFree,
-    /// A name appears in this directory, which must not have it.
+    /// A name is added to this directory, which must not have it.
     DentryAdd {
         /// The child.
         ino: Ino,
         /// Type of the child, as directories store it.
         file_type: u8,
-        /// Where it cannot be computed from the name: encrypted and casefolded.
+        /// Hash of the name if it cannot be computed: in directories that are both encrypted and casefolded.
         hash: Option<u32>,
         /// The child's `i_pino` and `i_name` follow.
         primary: bool,
         /// The name.
         name: B,
     },
-    /// A name of this directory goes; it must name `ino`.
+    /// A name of this directory is removed; it must name `ino`.
     DentryDel {
         /// The child.
         ino: Ino,
-        /// As in [`Record::DentryAdd`].
+        /// Hash of the name, as in [`Record::DentryAdd`].
         hash: Option<u32>,
         /// The name.
         name: B,
@@ -64,7 +65,7 @@ pub enum Record<B = Box<[u8]>> {
         new: Ino,
         /// Type of the new child.
         file_type: u8,
-        /// As in [`Record::DentryAdd`].
+        /// Hash of the name, as in [`Record::DentryAdd`].
         hash: Option<u32>,
         /// The child's `i_pino` and `i_name` follow.
         primary: bool,
@@ -78,10 +79,10 @@ pub enum Record<B = Box<[u8]>> {
     },
     /// `mtime` and `ctime` become at least this.
     DirTouch(Time),
-    /// Pages have their bytes at these addresses; what they had before is freed.
+    /// Pages are stored at these addresses. Their previous blocks are freed.
     Map(Map),
-    /// Compressed clusters: each stored block, under the page in whose slot its address is. The first slot of such a cluster has the
-    /// mark, and the rest is reserved. What the cluster had before is freed.
+    /// Compressed clusters: each stored block, under the page in whose slot its address is. The first slot of
+    /// a cluster has the mark, and the other ones are reserved. Previous blocks of the cluster are freed.
     Packed(Map),
     /// How the file, or the files of the directory, are compressed; `None` if they no longer are.
     Compression(Option<Compression>),
@@ -101,19 +102,19 @@ pub enum Record<B = Box<[u8]>> {
         /// Number of pages.
         count: u64,
     },
-    /// The size; everything beyond it is unmapped. A partial last page comes as a [`Record::Map`] of its own.
+    /// The new size; everything beyond it is unmapped. A partial last page has a separate [`Record::Map`].
     Truncate {
-        /// In bytes.
+        /// Size in bytes.
         size: u64,
     },
-    /// `count` pages from `page` go, and what lies behind moves down.
+    /// `count` pages from `page` on are removed, and later pages move down.
     Collapse {
-        /// First page that goes.
+        /// First page to remove.
         page: u64,
-        /// Number of pages that go.
+        /// Number of pages to remove.
         count: u64,
     },
-    /// What lies at and behind `page` moves up by `count` pages.
+    /// Pages from `page` on move up by `count` pages.
     Insert {
         /// First page that moves.
         page: u64,
@@ -127,7 +128,7 @@ pub enum Record<B = Box<[u8]>> {
         /// The new bytes.
         bytes: B,
     },
-    /// The data is in blocks from here on; the first page comes as a [`Record::Map`], or is zero.
+    /// The data is in blocks from here on; a [`Record::Map`] has the first page, or it is zero.
     InlineOff,
     /// An extended attribute gets a value, empty ones included.
     XattrSet {
@@ -138,7 +139,7 @@ pub enum Record<B = Box<[u8]>> {
         /// The value.
         value: B,
     },
-    /// An extended attribute goes.
+    /// An extended attribute is removed.
     XattrDel {
         /// Name index.
         index: u8,
@@ -239,6 +240,6 @@ pub struct Map {
     /// Checksums of all blocks of all runs in order ([`data_crc`]), or empty if the caller flushed the blocks
     /// before it appended the group.
     pub crcs: Vec<u32>,
-    /// Blocks that cleaning moved: the content is what it was.
+    /// Cleaning moved the blocks; the content is unchanged.
     pub moved: bool,
 }

@@ -144,7 +144,7 @@ proptest! {
         }
     }
 
-    /// Any bytes give records or an error; what they give is what encoding it gives.
+    /// Any bytes give records or an error, and encoding the records gives the same bytes.
     #[test]
     fn any_bytes_are_safe(bytes in vec(any::<u8>(), 0..400), code in 0..0x50u8, words in 0..90u16) {
         let mut bytes = bytes;
@@ -201,7 +201,7 @@ fn a_map_of_many_runs_becomes_several_records() {
     assert_eq!(joined(&found).pages(), 5000);
 }
 
-/// What a create costs, with its share of the directory's section: the figure that the format is made for.
+/// Size of a create with its share of the directory's section, for which the format was designed.
 #[test]
 fn a_create_takes_few_bytes() {
     let time = Time { secs: 1_700_000_000, nsec: 5 };

@@ -5,7 +5,7 @@ use segno_journal::{Area, Error, Journal};
 use segno_testkit::{CrashLog, CrashPlan, CrashStates, RecordDevice};
 use std::sync::Arc;
 
-/// What the volume around the journal knows at some moment.
+/// State of the volume and its journal at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Known {
     /// Epochs that a flush made durable.
@@ -26,7 +26,7 @@ fn known(text: &str) -> Known {
     Known { durable: n[0], appended: n[1], version: n[2], boundary: n[3] }
 }
 
-/// A run of appends, flushes and checkpoints in a ring of 16 blocks; every change of what is known is marked.
+/// A run of appends, flushes and checkpoints in a ring of 16 blocks; every change of the state is marked.
 fn run(base: &Snapshot, mut k: Known, seed: u64, steps: u64) -> CrashLog {
     let dev = Arc::new(RecordDevice::new(MemDevice::from_snapshot(base)));
     dev.mark(mark(&k));
@@ -66,7 +66,8 @@ fn every_cut_leaves_a_prefix_with_all_that_was_durable() {
     assert!(states > 3_000 && deeper > 10_000, "{states} {deeper}");
 }
 
-/// Cuts a run everywhere and looks at what is left; from some of the states goes on, and cuts that run as well.
+/// Cuts a run everywhere and checks the result. From some of the states it continues, and cuts that run as
+/// well.
 fn explore(base: &Snapshot, start: Known, seed: u64, steps: u64, depth: u32) -> (u64, u64) {
     let log = run(base, start, seed, steps);
     let (mut states, mut deeper) = (0, 0);
@@ -85,7 +86,7 @@ fn explore(base: &Snapshot, start: Known, seed: u64, steps: u64, depth: u32) -> 
         let foreign = tags(&found).into_iter().find(|&(e, tag)| e > start.appended && tag != seed as i32);
         assert_eq!(foreign, None, "a group that was cut off came back: {}", context());
         states += 1;
-        // What was not accepted is forgotten: its number is given out again, with another content.
+        // Groups that were not accepted are forgotten: their numbers are used again, with other content.
         if depth > 1 && states % 149 == 0 {
             let again = Known { durable: last, appended: last, ..k };
             deeper += explore(&dev.snapshot(), again, seed * 31 + states, 12, depth - 1).0;

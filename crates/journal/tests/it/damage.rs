@@ -23,7 +23,8 @@ fn place(dev: &dyn BlockDevice, seq: u64) -> u64 {
     (2..dev.block_count()).find(begins).unwrap()
 }
 
-/// Every bit, padding included: the group before stays, the changed one and what follows it go. If it was durable, that is damage.
+/// Changes every bit, padding included: groups before the changed one stay; that group and later ones are
+/// dropped. If it was durable, that is damage.
 #[test]
 fn every_flipped_bit_of_a_group_is_seen() {
     for durable in [false, true] {
@@ -52,7 +53,8 @@ fn every_flipped_bit_of_a_group_is_seen() {
     }
 }
 
-/// Of large groups, around the end of the ring, and of the last one, which nothing follows. What is given up stays so.
+/// Large groups, a group around the end of the ring, and the last one, which no group follows. Discarded
+/// groups are not accepted again.
 #[test]
 fn a_damaged_group_is_given_up_with_all_behind_it() {
     for (blocks, before) in [(1, 1), (5, 3), (9, 4), (9, 5)] {
@@ -92,7 +94,7 @@ fn a_damaged_group_is_given_up_with_all_behind_it() {
     }
 }
 
-/// One of the two superblocks at a time: the other serves.
+/// One of both superblocks is damaged at a time: the other one is used.
 #[test]
 fn every_flipped_bit_of_a_superblock_is_seen() {
     let dev = device(64);

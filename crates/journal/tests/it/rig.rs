@@ -1,4 +1,4 @@
-//! A volume that is only a checkpoint number, and groups that say who they are.
+//! A volume that is only a checkpoint number, and groups that identify themselves.
 use segno_device::{BlockDevice, MemDevice};
 use segno_format::{Block, BlockAddr, Ino};
 use segno_journal::record::{Map, Run};
@@ -29,7 +29,7 @@ pub fn group(epoch: u64, blocks: usize) -> Group {
     tagged(epoch, blocks, 0)
 }
 
-/// One that tells who wrote it.
+/// A group with a tag that identifies its writer.
 pub fn tagged(epoch: u64, blocks: usize, tag: i32) -> Group {
     let value: Box<[u8]> = vec![epoch as u8; 4000].into();
     let xattr = |i: usize| Record::XattrSet {

@@ -1,4 +1,4 @@
-//! Appending, reclaiming, going around.
+//! Appending, reclaiming, wrapping around.
 use crate::rig::*;
 use segno_format::Ino;
 use segno_journal::{Error, Group, Kind, Record, Section};
@@ -95,8 +95,8 @@ fn a_section_whose_epoch_its_group_cannot_hold_is_not_appended() {
     assert_eq!(found, [of(last)]);
 }
 
-/// Many groups of all sizes around a small ring, reopened again and again: never more or less than what is behind the
-/// checkpoint.
+/// Many groups of all sizes in a small ring that wraps and is reopened often: replay has exactly the groups
+/// after the checkpoint.
 #[test]
 fn a_small_ring_goes_around() {
     let dev = device(2 + 16);

@@ -5,7 +5,7 @@ use segno_format::{Block, BlockAddr};
 use segno_journal::{Area, Checkpoint, CpIntent, Journal, Lost, Missing, Opened, Stale};
 use std::sync::Arc;
 
-/// What [`filled`] puts into a journal.
+/// The changes that [`filled`] puts into a journal.
 const THREE: Lost = Lost { records: 3, inodes: 1 };
 
 fn filled(dev: &Arc<MemDevice>) -> Journal {
@@ -91,7 +91,7 @@ fn an_older_image_was_put_back() {
     assert_eq!((stale(open(&dev, 1)), ahead.is_damage(), ahead.was_in_use()), (ahead, true, true));
 }
 
-/// It was empty, and the checkpoint of the unmount is gone.
+/// It was empty, and the checkpoint of the unmount was lost.
 #[test]
 fn a_clean_journal_is_ahead_of_an_older_volume() {
     let dev = device(64);
@@ -102,7 +102,7 @@ fn a_clean_journal_is_ahead_of_an_older_volume() {
     assert_eq!(stale(open(&dev, 1)), Stale::AheadOfVolume { journal: 2, volume: 1, records: 0, inodes: 0 });
 }
 
-/// The newest pack was unreadable, so the volume fell back to one whose groups are gone.
+/// The newest pack was unreadable, so the volume fell back to one whose groups were overwritten.
 #[test]
 fn what_the_older_checkpoint_needs_was_given_back() {
     let dev = device(64);
@@ -154,7 +154,8 @@ fn a_volume_that_was_formatted_again_is_no_evidence_of_damage() {
     }
 }
 
-/// A volume whose first mount was cut off: its second checkpoint cannot be read, and that of the format is in force.
+/// A volume whose first mount was cut off: its second checkpoint cannot be read, and that of the format is in
+/// force.
 #[test]
 fn the_lost_checkpoint_after_the_first_is_damage() {
     let dev = device(64);
@@ -260,7 +261,7 @@ fn data_that_did_not_arrive_ends_the_log() {
     journal.append(&mapping(3, 20, &content)).unwrap();
     let found = replay(Journal::open(Area::whole(dev.clone()), &checkpoint(1), &*data).unwrap());
     assert_eq!(epochs(&found), [1]);
-    // What goes on from there is never continued by what was cut off.
+    // Groups that were cut off never continue the log of a later mount.
     let journal = found.into_journal().unwrap();
     journal.append(&mapping(2, 20, &content)).unwrap();
     journal.flush().unwrap();

@@ -53,7 +53,8 @@ fn zeros_and_an_own_journal_are_vacant() {
     assert!(Area::whole(dev).vacant(&checkpoint(1).volume).is_ok());
 }
 
-/// A whole file belongs to the volume that its journal names. After the end of a volume, a closed journal is left from the previous volume.
+/// A whole file belongs to the volume that its journal names. After the end of a volume, a closed journal is
+/// left from the previous volume.
 #[test]
 fn a_journal_of_another_volume_is_replaced_only_behind_a_volume_and_closed() {
     for (start, clean) in [(0, false), (0, true), (512, false), (512, true)] {

@@ -1,4 +1,4 @@
-//! Volumes with zones: who wrote there is told by positions, stamps and write pointers.
+//! Volumes with zones: positions, stamps and write pointers show which implementation wrote there.
 use crate::rig::{checkpoint, create, device, epochs, intent, mapping, replay, stale};
 use segno_device::{BlockDevice, MemDevice, ZoneLimits};
 use segno_format::{Block, BlockAddr};
@@ -16,7 +16,8 @@ const SHAPE: ZoneShape = ZoneShape {
 };
 const CONTENT: Block = Block([3; 4096]);
 
-/// A volume whose log is in the zone after the conventional one, at a position, with a journal that has a group after the checkpoint.
+/// A volume whose log is in the zone after the conventional one, at a position, with a journal that has a
+/// group after the checkpoint.
 struct Volume {
     data: ZonedDevice,
     journal: Arc<MemDevice>,
@@ -77,7 +78,7 @@ fn a_zone_is_written_up_to_the_position_or_goes_on_with_the_stamp() {
     reset.is_foreign_at(at);
 }
 
-/// A log goes on in the last block of its zone, whoever it is that writes.
+/// A log continues in the last block of its zone, whichever implementation writes.
 #[test]
 fn the_last_block_of_a_zone_tells_nothing() {
     let volume = Volume::new(2 * ZONE - 1, None, false);

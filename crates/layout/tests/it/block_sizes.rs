@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use zerocopy::IntoBytes;
 
-/// What dump.f2fs shows of both volumes: `nat NID INO ADDRESS`, `sit SEGMENT TYPE BLOCKS`, `ssa SEGMENT OFFSET KIND NID`.
+/// Output of dump.f2fs for both volumes: `nat NID INO ADDRESS`, `sit SEGMENT TYPE BLOCKS`,
+/// `ssa SEGMENT OFFSET KIND NID`.
 fn dumped(kind: &str) -> Vec<Vec<String>> {
     let mut text = String::new();
     ZlibDecoder::new(&include_bytes!("../volumes/16k.txt.z")[..]).read_to_string(&mut text).unwrap();
@@ -26,7 +27,8 @@ fn number(text: &str) -> u32 {
 
 #[test]
 fn structures_have_their_places_at_each_size_of_a_block() {
-    // Block, summary; journal at, its bytes, type at; entries of the compacted form in its first and in each other block.
+    // Block, summary; journal at, its bytes, type at; entries of the compacted form in its first and in each
+    // other block.
     let facts = [
         (4096, 4096, 3584, 507, 4091, (439, 584)),
         (8192, 8192, 7168, 1019, 8187, (878, 1169)),
@@ -151,7 +153,7 @@ fn a_pack_is_encoded_as_f2fs_tools_do() {
         let encoded = contents.encode(&geo, segno_format::checkpoint::RawCheckpoint::seal).unwrap();
         assert_eq!(encoded.crc, pack.crc, "{name}");
         let mut stored = pack.blocks[..encoded.blocks.len()].to_vec();
-        // What follows the entries in use means nothing.
+        // The bytes after the entries in use are undefined.
         let journal = geo.summary_layout().journal_at()..geo.summary_layout().type_at();
         for (i, used) in [(1, summaries.nat.count * 13), (3, summaries.sit.count * 78)] {
             let at = i * geo.block_size as usize + journal.start + 2 + usize::from(used);

@@ -1,5 +1,5 @@
-//! Every field before the main area that is judged: what is refused, by whom, and what is said. Each rule is broken here, and
-//! docs/format.md shows the table.
+//! Every checked field before the main area: the refused values, the function that refuses them, and its
+//! message. Each rule is broken here, and docs/format.md shows the table.
 use super::volume;
 use Broken::{Checkpoint, End, NatJournal, Orphans, Pack, SitEntry, SitJournal, Summary, Superblock};
 use segno_device::BlockDevice;
@@ -17,7 +17,7 @@ use zerocopy::{FromZeros, IntoBytes};
 /// A rule: the field, what is refused, the message, and a change that breaks it.
 struct Rule(&'static str, &'static str, &'static str, Broken);
 
-/// What is changed, and so who refuses it.
+/// A change that breaks a rule. Each variant names the function that refuses it.
 enum Broken {
     /// `RawSuperblock::parse`
     Superblock(fn(&mut RawSuperblock)),
@@ -426,7 +426,8 @@ fn moved(cp: &mut RawCheckpoint, change: impl FnOnce(&mut LogPosition)) {
 }
 
 impl Broken {
-    /// The structure, who judges it, and what that says of the change; nothing is said without it.
+    /// The structure, the function that checks it, and the damage that this reports for the change. Without
+    /// the change it must report none.
     fn judged(&self) -> (&'static str, &'static str, Option<Corrupt>) {
         let (device, sb) = volume(false);
         let dyn_device = &*device as &dyn BlockDevice;

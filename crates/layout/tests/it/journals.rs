@@ -7,7 +7,7 @@ use segno_format::{BlockAddr, Ino, Nid, SegNo};
 use segno_layout::{NatChanges, Pack, Sit, Summaries, certain, flip, nat_entries, sit_entries};
 use std::collections::BTreeMap;
 
-/// Entries of so many nids from one on.
+/// `count` entries, from the nid `first` on.
 fn entries(first: u32, count: u32) -> Vec<(Nid, RawNatEntry)> {
     (first..first + count)
         .map(|nid| (Nid(nid), RawNatEntry::new(1, Ino(nid), BlockAddr(nid + 5000))))
@@ -34,7 +34,7 @@ fn few_changes_join_the_journal_and_many_go_to_their_blocks() {
     let many = entries(455, 40);
     let all: Vec<_> = few.iter().chain(&many).copied().collect();
     assert_eq!(placed(&all, &far, NAT_JOURNAL_MAX), (vec![10, 11, 12, 1820, 1821], vec![(1, 40)]));
-    // nat_bits say nothing of a journal.
+    // nat_bits do not cover a journal.
     assert_eq!(placed(&few, &far, 0), (vec![], vec![(0, 3), (4, 2)]));
     assert_eq!(placed(&[], &[], 0), (vec![], vec![]));
 }

@@ -26,7 +26,7 @@ use std::io::Read;
 use std::sync::Arc;
 use zerocopy::FromBytes;
 
-/// A volume of 64 MiB, or of so much that its bitmaps run on into the payload of the pack.
+/// A volume of 64 MiB; with `large_nat_bitmap` its bitmaps continue in the payload of the pack.
 fn volume(large_nat_bitmap: bool) -> (Arc<MemDevice>, Superblock) {
     let device = Arc::new(MemDevice::new(64 << 8));
     let options = MkfsOptions {
@@ -40,14 +40,15 @@ fn volume(large_nat_bitmap: bool) -> (Arc<MemDevice>, Superblock) {
     (device, sb)
 }
 
-/// The metadata of a volume that mkfs.f2fs and sload.f2fs made: 3 GiB in blocks of 16 KiB, with 2,530 files in three directories.
-/// f2fs-tools of April 2026 (8b0c58b): `mkfs.f2fs -b 16384`, and the same with `-O packed_ssa`. Each unit that is not zero follows its number.
+/// The metadata of a volume that mkfs.f2fs and sload.f2fs made: 3 GiB in blocks of 16 KiB, with 2,530 files
+/// in three directories. f2fs-tools of April 2026 (8b0c58b): `mkfs.f2fs -b 16384`, and the same with
+/// `-O packed_ssa`. Each unit that is not zero follows its number.
 const LARGE_BLOCKS: [(&str, &[u8]); 2] = [
     ("16 KiB", include_bytes!("../volumes/16k-plain.z")),
     ("16 KiB, packed", include_bytes!("../volumes/16k-packed.z")),
 ];
 
-/// The volumes with large blocks. Units behind the metadata are left out.
+/// The volumes with large blocks. Units after the metadata are omitted.
 fn large_blocks() -> [(&'static str, Blocks, Superblock); 2] {
     LARGE_BLOCKS.map(|(name, stored)| {
         let mut bytes = Vec::new();
@@ -82,7 +83,7 @@ fn geometries() -> Vec<(&'static str, Geometry)> {
     volumes().into_iter().map(|(name, _, sb)| (name, sb.geo)).collect()
 }
 
-/// Blocks by address; all others are left out.
+/// Blocks by address; all others are omitted.
 #[derive(Clone, Default)]
 struct Blocks(BTreeMap<u32, Block>);
 

@@ -12,7 +12,7 @@ use segno_layout::{
 };
 use zerocopy::IntoBytes;
 
-/// What a pack of the test says.
+/// Contents of a pack of the tests.
 struct Says {
     orphans: Vec<Ino>,
     /// Blocks written in the segment of each data log.
@@ -115,7 +115,8 @@ fn assert_reads_as_encoded(name: &str, mut volume: Blocks, geo: &Geometry, says:
     assert_eq!(summaries.of(LogType::HotNode).is_some(), says.nodes, "{name}");
 }
 
-/// Orphans, blocks used in the segments of the data logs, whether node summaries are stored, and the blocks of the pack without payload.
+/// Orphans, blocks used in the segments of the data logs, whether node summaries are stored, and the blocks
+/// of the pack without payload.
 type Case = (u32, [u16; 3], bool, usize);
 
 #[test]
@@ -282,7 +283,7 @@ fn the_older_pack_is_next_where_the_newer_one_says_nothing() {
     let dyn_device = &*device as &dyn BlockDevice;
     write(&device, &sb, &Says { orphans: vec![], used: [1, 2, 3], nodes: false, bitmap_bytes: 0 }).unwrap();
     assert_eq!(readable_pack(dyn_device).unwrap().unwrap().1.index, 1);
-    // Its summaries begin behind its end; the checksum is right.
+    // The summaries begin beyond the end of the pack; the checksum is right.
     for at in [0, 2] {
         let addr = sb.geo.pack_addr(1).offset(at);
         let mut block = dyn_device.block(addr).unwrap();

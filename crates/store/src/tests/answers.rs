@@ -21,7 +21,7 @@ fn denied() -> Error {
     Error::PermissionDenied { path: "p".into(), source: answer.into() }
 }
 
-/// A way not to get an object, and the reason that errors give for it.
+/// A cause for not getting an object, and the reason that errors give for it.
 type Failure = (fn(&FaultStore), &'static str);
 
 const FAILURES: [Failure; 3] = [
@@ -45,14 +45,14 @@ fn said<T>(done: Result<T, impl Display>) -> Result<(), String> {
     done.map(|_| ()).map_err(|e| e.to_string())
 }
 
-/// Asks the store without a device, each request for 15 s.
+/// Sends requests to the store without a device, each for up to 15 s.
 fn ask<T>(store: &FaultStore, question: impl AsyncFnOnce(&Remote) -> Result<T>) -> Result<(), String> {
     let remote = Remote::new(Arc::new(store.client()), prefix(), Duration::from_secs(15)).observed(observe);
     remote.bound_requests(Duration::from_secs(15));
     said(runtime().block_on(question(&remote)))
 }
 
-/// All that wait for the store; the device has something to write.
+/// All calls that wait for the store; the device has something to write.
 const CALLS: [(&str, Call); 8] = [
     ("read", |_, device| said(try_read(&device, 128, 1))),
     ("fsync", |_, device| said(device.flush())),
@@ -94,8 +94,8 @@ fn every_caller_is_told_why_it_waits_and_why_it_gave_up() {
     }
 }
 
-/// The second half of the table: commands that open the volume. A store that never answers is bounded by the client there, and a
-/// key that is refused is not waited for: the second attempt is for another key.
+/// The second half of the table: commands that open the volume. There the client limits the wait for a store
+/// that never answers, and a refused key is not waited for: the second attempt uses another key.
 #[test]
 fn opening_reports_why_it_waits_and_ends_at_once_where_that_is_in_vain() {
     for (fail, why) in &FAILURES[..2] {
@@ -142,7 +142,7 @@ fn an_fsync_that_waits_for_an_outage_or_a_new_key_loses_nothing() {
     }
 }
 
-/// Of a mount with write-back too: the key is exchanged while an unmount waits.
+/// Also for a mount with write-back: the key is replaced while an unmount waits.
 #[test]
 fn a_drain_waits_for_a_new_key() {
     let store = store(91, Faults::default());
@@ -187,7 +187,7 @@ fn damage_is_reported_at_once_with_the_object_and_is_no_outage() {
             let object = store.names().into_iter().find(|name| name.contains(kind)).unwrap();
             store.alter(&object, damage);
             let device = open(&store, Options { read_only: true, ..options() }).unwrap();
-            // It is the first piece that is altered.
+            // The first piece is altered.
             let addr = if how == "altered" { addr / 128 * 128 } else { addr };
             let (begun, requests) = (now(&device), store.requests());
             let e = try_read(&device, addr, 1).unwrap_err();

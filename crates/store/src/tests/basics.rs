@@ -3,7 +3,7 @@ use super::*;
 use crate::stats::Cause;
 use crate::{StoreError, url};
 
-/// As a killed process leaves it.
+/// The store as a killed process leaves it.
 fn kill(device: StoreDevice, store: &FaultStore) -> FaultStore {
     store.cut();
     device.abandon();
@@ -216,7 +216,7 @@ fn large_writes_become_data_objects_and_reads_go_ahead() {
     assert!(read + ahead <= 24, "{read} {ahead}");
 }
 
-/// They are read ahead like the beginning of a long one, until that was of no use too often.
+/// Short runs are read ahead like the beginning of a long one, until that was useless too often.
 #[test]
 fn short_runs_elsewhere_fetch_no_more_than_twice_what_they_read() {
     let geometry = Geometry { zone_blocks: 8192, zones: 6, conventional: 1 };
@@ -234,7 +234,7 @@ fn short_runs_elsewhere_fetch_no_more_than_twice_what_they_read() {
         (0..2).for_each(|i| assert_eq!(read(&device, at + i * 16, 16), [5; 16]));
     }
     let (got, used) = (device.stats().total().bytes_got - before, 2000 * (128 << 10));
-    // The rest is what shows that it is of no use.
+    // The rest is read ahead until that counts as useless.
     assert!(got < 2 * used + (32 << 20), "{got} {used}");
 }
 
@@ -269,7 +269,7 @@ fn a_map_longer_than_that_of_the_largest_volume_of_its_size_is_not_read() {
     }
 }
 
-/// What the map before the newest needs stays, however often a map is written that is stored already.
+/// Objects that the map before the newest needs stay, however often the newest map is written again.
 #[test]
 fn commits_behind_the_older_map_stay_until_there_is_a_third() {
     let store = store(14, Faults::default());
@@ -296,7 +296,7 @@ fn commits_behind_the_older_map_stay_until_there_is_a_third() {
     );
 }
 
-/// A program that never flushes; the object of the log must be one that is read.
+/// A program that never flushes; the object of the log must not be too large to read.
 #[test]
 fn a_group_with_too_many_changes_is_committed() {
     let store = store(15, Faults::default());
@@ -313,7 +313,8 @@ fn a_group_with_too_many_changes_is_committed() {
     assert_eq!(read(&reader, 128, 2), [1, 0]);
 }
 
-/// Of two requests of a read the first fails; the other piece, given up then, must be readable later.
+/// Of two requests of a read the first fails; the other piece, whose request is cancelled, must be readable
+/// later.
 #[test]
 fn a_read_that_failed_does_not_block_later_ones() {
     let store = store(9, Faults { latency: Duration::from_millis(5), ..Faults::default() });
@@ -330,7 +331,7 @@ fn a_read_that_failed_does_not_block_later_ones() {
     assert_eq!(read(&device, 129, 1), [2]);
 }
 
-/// 1 TiB, at 20 ms a request and with as many commits behind the map as there may be: in time that the clock counts.
+/// 1 TiB, with 20 ms a request and the maximum number of commits after the map, in simulated time.
 #[test]
 fn a_large_volume_is_mounted_in_bounded_rounds() {
     let store = store(13, Faults::default());
@@ -355,7 +356,7 @@ fn a_large_volume_is_mounted_in_bounded_rounds() {
     println!("{} rounds of 20 ms", took.as_millis() / 20);
 }
 
-/// Mounts at the same moment: one gets the volume, the others nothing.
+/// Mounts at the same moment: one gets the volume, and the others fail.
 #[test]
 fn of_two_mounts_at_a_time_one_wins() {
     for seed in 0..1000 {

@@ -1,10 +1,10 @@
-//! Cuts, faults and mounts in random order against a model: what a flush acknowledged is there, and what is there is a
-//! state that was written. Runs are functions of their seeds.
+//! Cuts, faults and mounts in random order against a model: data that a flush acknowledged is present, and
+//! the content is a state that was written. Runs are functions of their seeds.
 use super::*;
 use segno_testkit::Rng;
 use std::collections::BTreeMap;
 
-/// The first blocks of each zone, and their content; sequential zones have a pointer besides.
+/// The first blocks of each zone and their content, and the pointers of sequential zones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Model {
     blocks: BTreeMap<u64, u8>,

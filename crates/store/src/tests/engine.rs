@@ -96,7 +96,8 @@ fn an_fsync_of_the_volume_is_one_put_and_a_checkpoint_one() {
     assert_eq!(store.requests(), requests, "nothing to do");
 }
 
-/// A thread of the server may refer to the device for longer than the mount lasts, so closing is not left to the last of them.
+/// A thread of the server may refer to the device for longer than the mount lasts, so closing is not left to
+/// the last of them.
 #[test]
 fn a_volume_reports_the_requests_of_its_store_by_cause() {
     let store = store(13, Faults::default());
@@ -130,7 +131,8 @@ fn a_device_that_others_refer_to_is_closed() {
     drop(other);
 }
 
-/// Random overwrites with fsyncs, until the sections were cleaned several times; maps and compaction come in between.
+/// Random overwrites with fsyncs, until the sections were cleaned several times; maps and compaction come in
+/// between.
 #[test]
 fn a_worn_volume_stays_clean_and_its_store_bounded() {
     let store = store(12, Faults::default());
@@ -156,7 +158,7 @@ fn a_worn_volume_stays_clean_and_its_store_bounded() {
     let stats = device.stats();
     assert!(stats.count(Cause::Map).puts > 3 && stats.count(Cause::Compaction).puts > 0);
     drop(device);
-    // What is due later is deleted by the next mounts.
+    // Objects that are due later are deleted by the next mounts.
     for _ in 0..3 {
         let device = open(&store, options()).unwrap();
         device.runtime().block_on(async { tokio::time::sleep(Duration::from_secs(2000)).await });
@@ -181,8 +183,8 @@ fn a_worn_volume_stays_clean_and_its_store_bounded() {
     assert!(there < about.objects + 200, "{there} objects, {} in use", about.objects);
 }
 
-/// Kills at random moments of staging and upload: with the cache every fsynced file is there, without it a clean volume with
-/// the files of a prefix.
+/// Kills at random moments of staging and upload: with the cache every fsynced file is there, without it a
+/// clean volume with the files of a prefix.
 #[test]
 fn a_volume_with_write_back_survives_kills_with_its_cache_and_is_clean_without() {
     for seed in 20..26 {
@@ -207,7 +209,8 @@ fn a_volume_with_write_back_survives_kills_with_its_cache_and_is_clean_without()
         end(device).abandon();
         store.set_faults(Faults::default());
 
-        // Without the cache: another store with the same objects, as the first one is mounted with it below.
+        // Without the cache: another store with the same objects, as the first one is mounted with the cache
+        // below.
         let copy = store.copied();
         let device = Arc::new(cached(&copy, &MemShelf::new(seed + 100), true));
         let volume = mount(&device);
@@ -265,7 +268,7 @@ fn assert_content(volume: &Volume, i: u8) {
 const LARGE: Geometry = Geometry { zone_blocks: 8192, zones: 128, conventional: 3 };
 const MIB: u64 = 1 << 20;
 
-/// A volume with a file of so many MiB, all in the store, mounted again with empty caches.
+/// A volume with a file of `mib` MiB, all in the store, mounted again with empty caches.
 fn with_large_file(store: &FaultStore, mib: u64) -> (Arc<StoreDevice>, Arc<Volume>, Ino) {
     let device = Arc::new(create(store, LARGE));
     let options = MkfsOptions { segs_per_sec: 16, secs_per_zone: 1, zoned: true, ..MkfsOptions::default() };
@@ -287,7 +290,7 @@ fn elapsed(device: &StoreDevice, since: tokio::time::Instant) -> Duration {
     now(device) - since
 }
 
-/// Of a store with 1 GiB/s and 20 ms a request, in time that the clock counts: at least 80 % of what the link gives.
+/// A store with 1 GiB/s and 20 ms a request, in simulated time: at least 80 % of the rate of the link.
 #[test]
 fn a_sequential_read_takes_what_the_link_gives() {
     let store = store(31, Faults::default());
@@ -309,7 +312,8 @@ fn a_sequential_read_takes_what_the_link_gives() {
     volume.unmount().unwrap();
 }
 
-/// Two reads, until those that follow them arrive, and once where the file goes on in a zone elsewhere.
+/// It waits for the first two reads, until data read ahead arrives, and where the file continues in another
+/// zone.
 #[test]
 fn a_sequential_read_waits_for_four_requests_of_a_slow_store() {
     let store = store(33, Faults::default());
@@ -327,7 +331,7 @@ fn a_sequential_read_waits_for_four_requests_of_a_slow_store() {
     volume.unmount().unwrap();
 }
 
-/// What is read ahead of it is more than it reads before other pieces are dropped.
+/// More is read ahead than the reader uses before other pieces are dropped.
 #[test]
 fn nothing_is_read_twice_for_a_reader_slower_than_the_store() {
     let store = store(34, Faults::default());

@@ -1,4 +1,5 @@
-//! A store in memory whose faults and delays follow from a seed. Under a paused clock a run is a function of the seed.
+//! A store in memory whose faults and delays follow from a seed. Under a paused clock a run is a function of
+//! the seed.
 use async_trait::async_trait;
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
@@ -31,9 +32,9 @@ pub(crate) struct Faults {
     pub stale: u64,
     /// A PUT of a client that was cut off arrives before a request of another one.
     pub late: u64,
-    /// Delays are up to two to the power of this many milliseconds, small ones as likely as large ones.
+    /// Exponent: delays are up to 2^n milliseconds, small ones as likely as large ones.
     pub delay_bits: u64,
-    /// Every request takes this long besides.
+    /// Additional time of every request.
     pub latency: Duration,
     /// Bytes a second that all requests share, each way; 0 if there is no limit.
     pub rate: u64,
@@ -68,7 +69,7 @@ struct Inner {
     requests: u64,
     left: Option<u64>,
     puts: u64,
-    /// When what is on the way will have been sent, and received.
+    /// When content on its way will have been sent, and received.
     link: [Option<Instant>; 2],
     /// PUTs so far, and those under way.
     begun: u64,
@@ -153,7 +154,7 @@ impl FaultStore {
         inner.objects.iter().map(|(name, object)| (name.clone(), object.bytes.clone())).collect()
     }
 
-    /// A request to store this has its effect now.
+    /// Lets a request to store this take effect now.
     pub(crate) fn place(&self, name: &str, bytes: &Bytes, create: bool) {
         self.inner.lock().put(name.to_owned(), bytes.clone(), create, Instant::now());
     }
@@ -163,7 +164,7 @@ impl FaultStore {
         self.cut.store(true, Ordering::SeqCst);
     }
 
-    /// The client is cut off after so many more requests of all clients.
+    /// Cuts the client off after `requests` more requests of all clients.
     pub(crate) fn cut_after(&self, requests: u64) {
         self.inner.lock().left = Some(requests);
     }
@@ -264,7 +265,7 @@ impl FaultStore {
         if chance == Chance::Lost { Err(failure()) } else { done }
     }
 
-    /// The time that content takes on the way, behind what is on the way already.
+    /// Waits for the transfer of content, after all content already on its way.
     async fn transfer(&self, way: usize, bytes: usize) {
         let until = {
             let mut inner = self.inner.lock();

@@ -1,4 +1,5 @@
-//! Objects whose checksums are right and whose content is not: every outcome is data or an error, on every path.
+//! Objects whose checksums are right and whose content is not: every outcome is data or an error, on every
+//! path.
 use super::*;
 use bytes::Bytes;
 use segno_testkit::Rng;

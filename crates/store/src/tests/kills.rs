@@ -1,5 +1,5 @@
-//! Mounts with write-back that are cut at any step of staging or upload, and mounted again with their cache, with another one, or
-//! with that of an earlier writer. Runs are functions of their seeds.
+//! Mounts with write-back that are cut at any step of staging or upload, and mounted again with their cache,
+//! with another one, or with that of an earlier writer. Runs are functions of their seeds.
 use super::cuts::{Model, change, faults, share};
 use super::mem_shelf::MemShelf;
 use super::*;
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 
-/// The largest room for what is not uploaded.
+/// Largest room for objects that are not uploaded.
 const LIMIT: u64 = 4 << 20;
 
 struct Run {
@@ -98,7 +98,7 @@ impl Run {
         });
         match opened {
             Ok(Ok(parts)) if self.shelf.disarm() => Ok(Some(StoreDevice::of(runtime, parts))),
-            // Files of earlier epochs whose removal was undone may go.
+            // Files of earlier epochs whose removal was undone may be removed.
             Ok(Err(StoreError::TailRefused { epoch, .. })) if self.shelf.of_epoch(epoch) != kept[&epoch] => {
                 Err("a tail that was refused is not kept".into())
             }
@@ -111,7 +111,8 @@ impl Run {
         }
     }
 
-    /// What a mount finds is a state since the last that is in the store, or since the last acknowledged one with its cache.
+    /// A mount must find a state since the last one in the store, or, with its cache, since the last
+    /// acknowledged one.
     fn judge(&mut self, device: &StoreDevice) -> Result<(), String> {
         let floor = if self.lost { 0 } else { self.acked };
         let at = (floor..self.states.len()).rev().find(|&at| self.states[at].seen(device));

@@ -1,5 +1,5 @@
-//! Objects of the log that the store lost or emptied: a later object proves that they were stored, or it was the last one, whose
-//! writer may have been cut off.
+//! Objects of the log that the store lost or emptied: a later object proves that they were stored, or it was
+//! the last one, whose writer may have been cut off.
 use super::*;
 use crate::StoreError;
 use crate::names::Name;
@@ -81,7 +81,8 @@ fn the_last_commit_may_be_one_that_was_cut_off() {
     }
 }
 
-/// The seal of the first epoch shows that all its commits were there, and the second epoch that the first had an end.
+/// The seal of the first epoch shows that all its commits were there, and the second epoch that the first had
+/// an end.
 #[test]
 fn the_end_of_an_earlier_epoch_that_the_store_lost_is_damage() {
     let sealed = || {
@@ -104,7 +105,7 @@ fn the_end_of_an_earlier_epoch_that_the_store_lost_is_damage() {
     let store = sealed();
     store.remove(&name(1, COMMITS + 1));
     refused(&store, &name(1, COMMITS + 1), "the seal of epoch 1 missing");
-    // It still ends the epoch: nothing else can be in its place.
+    // A truncated seal still ends the epoch: no other object can take its place.
     let store = sealed();
     store.alter(&name(1, COMMITS + 1), Vec::clear);
     let reader = open(&store, Options { read_only: true, ..options() }).unwrap();

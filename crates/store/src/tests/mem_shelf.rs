@@ -1,4 +1,4 @@
-//! A shelf in memory whose faults and delays follow from a seed, with what a cut may do to files.
+//! A shelf in memory with seeded faults and delays, and the effects that a cut may have on files.
 use super::fault_store::FaultStore;
 use crate::local::Local;
 use crate::names::ObjectId;
@@ -28,7 +28,7 @@ struct Inner {
     left: Option<u64>,
 }
 
-/// A disk, as one mount sees it.
+/// A disk with the handle of one mount.
 #[derive(Clone)]
 pub(crate) struct MemShelf {
     inner: Arc<Mutex<Inner>>,
@@ -79,7 +79,7 @@ impl MemShelf {
         Self { cut: Arc::default(), store: store.cloned(), ..self.clone() }
     }
 
-    /// Cuts off shelf and store after so many more steps.
+    /// Cuts off shelf and store after `steps` more steps.
     pub(crate) fn cut_after(&self, steps: u64) {
         self.inner.lock().left = Some(steps);
     }
@@ -99,7 +99,7 @@ impl MemShelf {
         self.inner.lock().files.len()
     }
 
-    /// What there is of an epoch.
+    /// All objects of an epoch.
     pub(crate) fn of_epoch(&self, epoch: u32) -> Vec<ObjectId> {
         self.inner.lock().files.keys().copied().filter(|id| id.epoch() == epoch).collect()
     }

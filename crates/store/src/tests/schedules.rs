@@ -1,5 +1,5 @@
-//! Writers that take the volume from each other, with the deleter of each, under pauses of any length: an acknowledged
-//! commit is in every later state.
+//! Writers that take the volume from each other, with the deleter of each, under pauses of any length: an
+//! acknowledged commit is in every later state.
 use super::cuts::share;
 use super::*;
 use crate::core::Core;
@@ -11,10 +11,10 @@ use segno_testkit::Rng;
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 
-/// Blocks that each are written once; a writer continues behind those it finds.
+/// Blocks that are each written once; a writer continues after the ones that it finds.
 const PLACES: u64 = 60;
 
-/// What was acknowledged: place and value.
+/// Acknowledged writes: place and value.
 type Ledger = Arc<Mutex<Vec<(u64, u8)>>>;
 
 async fn mount(store: &FaultStore, grace: Duration) -> Result<Parts> {

@@ -1,4 +1,5 @@
-//! A bucket that was set back to an earlier state, as from a backup or a replica that lags, is mounted with a cache of the later one.
+//! A bucket that was set back to an earlier state, as from a backup or a replica that lags, is mounted with a
+//! cache of the later one.
 use super::mem_shelf::MemShelf;
 use super::*;
 use crate::{CacheOptions, StoreError};
@@ -120,7 +121,7 @@ fn left() -> (FaultStore, FaultStore, MemShelf) {
     (store.client(), earlier, shelf)
 }
 
-/// How the other history goes on.
+/// How the other history continues.
 type History = (&'static str, fn(&FaultStore));
 
 #[test]

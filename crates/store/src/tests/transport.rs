@@ -10,7 +10,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::thread;
 
-/// Of a name that is right, signed by nobody else; valid for a hundred years.
+/// Self-signed, for the right name; valid for a hundred years.
 const CERTIFICATE: &[u8] = include_bytes!("data/untrusted.crt.der");
 const KEY: &[u8] = include_bytes!("data/untrusted.key.der");
 

@@ -1,5 +1,5 @@
-//! Write-back to a local cache: what was acknowledged is there as long as the cache is; without it the volume is that of an
-//! uploaded commit.
+//! Write-back to a local cache: acknowledged data is present as long as the cache exists; without it the
+//! volume has the state of an uploaded commit.
 use super::mem_shelf::MemShelf;
 use super::*;
 use crate::{CacheOptions, Left, StoreError};
@@ -207,7 +207,7 @@ fn a_mount_with_another_cache_needs_a_takeover() {
     assert_eq!(read(&device, 0, 1), [0], "the volume of the last upload");
 }
 
-/// The process of the holder has ended, so only its cache stands in the way.
+/// The process of the holder has ended, so only its cache prevents the mount.
 #[test]
 fn a_cache_elsewhere_is_named() {
     use crate::{names::Name, records::CacheOf, records::Holder, stats::Cause};
@@ -235,7 +235,7 @@ fn commits_that_wait_are_uploaded_together() {
         write(&device, zone(i), &[i as u8 + 1]);
         write(&device, 0, &[i as u8 + 1]);
         device.flush().unwrap();
-        // In some state of uploading.
+        // At some stage of the uploads.
         pass(&device, Duration::from_millis(1));
         assert_eq!(read(&device, 0, 1), [i as u8 + 1]);
         assert_eq!(read(&device, zone(i / 2), 1), [i as u8 / 2 + 1]);
@@ -260,7 +260,7 @@ fn commits_that_wait_are_uploaded_together() {
     assert_eq!(read(&open(&store, options()).unwrap(), 128, 300), [content, vec![7; 100]].concat());
 }
 
-/// Two requests for each 8 MiB of them, and those of any mount.
+/// Two requests for each 8 MiB of commits, in addition to those of any mount.
 #[test]
 fn commits_of_a_tail_are_uploaded_together() {
     let (store, shelf, device) = slow(42);
@@ -425,7 +425,7 @@ fn blocks_that_were_read_come_from_the_disk_the_next_time() {
     for round in 0..3 {
         let device = open(&store, cached(dir.path(), false)).unwrap();
         assert_eq!(read(&device, 128, 128), [[7; 64], [8; 64]].concat());
-        // What is kept is written behind the reader.
+        // Kept pieces are written in the background.
         pass(&device, Duration::from_secs(1));
         let (hits, gets) = (counter(&device, "store_cache_hits"), counter(&device, "store_read_gets"));
         if round > 0 {

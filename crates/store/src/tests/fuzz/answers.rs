@@ -1,4 +1,4 @@
-//! Answers of S3: status, headers and body of what a server may send, to all requests of the device.
+//! Answers of S3 to all requests of the device: any status, headers and body that a server may send.
 use super::super::runtime;
 use crate::Result;
 use crate::names::Name;
@@ -28,7 +28,7 @@ thread_local! {
     static PACE: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// Requests that get the answer; a listing may go on for millions of names.
+/// Requests that get the answer; a listing could continue for millions of names.
 const MOST_ASKED: u32 = 300;
 
 /// A server that has one answer.
@@ -54,7 +54,8 @@ impl HttpService for Server {
     }
 }
 
-/// Lines of a head, the first with the status, an empty line, and the body. Lines that no client would pass on are left out.
+/// Lines of a head, the first with the status, an empty line, and the body. Lines that no client would pass
+/// on are omitted.
 fn response(bytes: &[u8]) -> HttpResponse {
     let end = bytes.windows(2).position(|w| w == b"\n\n").unwrap_or(bytes.len());
     let body = bytes.get(end + 2..).unwrap_or_default().to_vec();
@@ -118,7 +119,7 @@ fn seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Makes the length that is announced that of the body, for most.
+/// For most inputs, sets the announced length to that of the body.
 fn mend(input: &mut Vec<u8>, rng: &mut Rng) {
     let Some(end) = input.windows(2).position(|w| w == b"\n\n") else { return };
     let len = input.len() - end - 2;
@@ -153,7 +154,8 @@ impl Client {
         Self { runtime: runtime(), store: Arc::new(store) }
     }
 
-    /// A result has no more bytes than were asked for, and names that are of the volume; an error shows nothing that a terminal obeys.
+    /// A result has no more bytes than requested, and only names of the volume; an error has no control
+    /// characters.
     fn ask(&self, input: &[u8]) -> Outcome {
         let (request, answer) = input.split_first().unwrap_or((&0, &[]));
         ANSWER.with_borrow_mut(|a| answer.clone_into(a));
@@ -230,7 +232,7 @@ fn fuzz_answers() {
     target.fuzz().unwrap_or_else(|e| panic!("{e}"));
 }
 
-/// Its pages have no names, and each says that others follow: no bound of names ends that.
+/// Its pages have no names, and each announces another page: no limit on names ends that.
 #[test]
 fn a_listing_of_empty_pages_without_an_end_is_given_up() {
     let client = Client::new();

@@ -14,7 +14,7 @@ const VOLUME: Volume = Volume { id: ID, geometry: GEOMETRY, unfenced: true, mark
 /// The place of the map and of commits.
 const EPOCH: u32 = 2;
 const SEQ: u64 = 9;
-/// Of an object of the log: magic number, length of the record, inline blocks, checksum.
+/// Bytes of the tail of an object of the log: magic number, length of the record, inline blocks, checksum.
 const TAIL: usize = 20;
 const CRC: usize = 4;
 const MAGIC: usize = 8;
@@ -91,7 +91,8 @@ fn mend(input: &mut [u8], rng: &mut Rng) {
     }
 }
 
-/// What is read, written again, gives the same bytes, or for texts with replaced characters and maps the same value.
+/// Encoding a decoded record gives the same bytes, or the same value for maps and for texts with replaced
+/// characters.
 fn decode(kind: u8, bytes: &[u8]) -> Result<Result<(), String>> {
     let same = |is_same| if is_same { Ok(()) } else { Err(format!("the record {kind} is read as another")) };
     Ok(match kind {

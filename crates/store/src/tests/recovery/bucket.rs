@@ -59,7 +59,8 @@ pub(super) fn check_closely(seed: u64, objects: &Objects) -> Outcome<()> {
     drop(device);
     let device = open(&store, options()).map_err(failed)?;
     wait(&device);
-    // An object is deleted when two maps in a row do not name it; compaction leaves more of them with each map.
+    // An object is deleted when two maps in a row do not name it; compaction leaves more of them with each
+    // map.
     for round in 0..4 {
         write(&device, 0, &[round]);
         device.write_map().map_err(failed)?;

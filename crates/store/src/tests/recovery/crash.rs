@@ -15,7 +15,8 @@ use std::time::Duration;
 /// The geometry of the simulator's volume; a zone has one segment.
 const GEOMETRY: Geometry = Geometry { zone_blocks: 512, zones: 128, conventional: 9 };
 
-/// A volume with acknowledged changes, and the bucket and cache that its killed client left. Sizes are 0 and 1.
+/// A volume with acknowledged changes, and the bucket and cache that its killed client left. Sizes are 0 and
+/// 1.
 pub(super) fn crash(kind: Kind, seed: u64, size: u64) -> Outcome<(Crashed, Media)> {
     let number = setup::large_named("largezoned")? + (size + 2 * seed) * setup::large();
     let setup = setup::large_setup(number)?;

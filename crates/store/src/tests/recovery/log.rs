@@ -120,8 +120,8 @@ impl Log {
         (self.mounted + 1..=self.events.len()).step_by(step).collect()
     }
 
-    /// Cuts at these moments: of a few changes in flight any subset arrived, of more all did, none, or a drawn subset. Each leaves
-    /// another state.
+    /// Cuts at these moments: of a few changes in flight any subset arrived, of more all did, none, or a
+    /// drawn subset. Each leaves another state.
     pub(super) fn cuts(&self, moments: &[usize], draws: usize, rng: &mut Rng) -> Vec<Cut> {
         let mut seen = BTreeSet::new();
         let mut cuts = Vec::new();
@@ -148,7 +148,8 @@ impl Log {
         cuts
     }
 
-    /// The changes that are certain after the first `after` events, and the ones in flight. A cut may undo the removal of a file.
+    /// The changes that are certain after the first `after` events, and the ones in flight. A cut may undo
+    /// the removal of a file.
     fn at(&self, after: usize) -> (Vec<usize>, Vec<usize>) {
         let events = &self.events[..after];
         let answered: BTreeSet<usize> =
@@ -166,8 +167,8 @@ impl Log {
         media
     }
 
-    /// Requests that may arrive after the cut: they were sent, and have had no effect. One that takes an epoch would refuse the
-    /// next client, which is right, so it does not.
+    /// Requests that may arrive after the cut: they were sent, and have had no effect. One that takes an
+    /// epoch would refuse the next client, which is right, so it does not.
     pub(super) fn late(&self, cut: &Cut) -> Vec<Change> {
         let may = |change: &&Change| match change {
             Change::Put { name, .. } => !name.contains("/epoch/"),

@@ -1,7 +1,8 @@
-//! Volumes with thousands of inodes that a killed client left: the recovery of the next client is cut at each of its requests, and so
-//! is the recovery after that. The third client finds every name, byte and attribute.
+//! Volumes with thousands of inodes that a killed client left: the recovery of the next client is cut at each
+//! of its requests, and so is the recovery after that. The third client finds every name, byte and attribute.
 //!
-//! `RUNS=500` tries every cut of the first recovery and as many pairs of cuts; `SIZE=1` has 15,000 inodes instead of 2,000.
+//! `RUNS=500` tries every cut of the first recovery and as many pairs of cuts; `SIZE=1` has 15,000 inodes
+//! instead of 2,000.
 mod bucket;
 mod crash;
 mod log;

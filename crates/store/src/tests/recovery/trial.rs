@@ -165,7 +165,8 @@ impl Trial {
         drawn
     }
 
-    /// The state after a cut. Requests in flight may arrive while the next client recovers, and the cache may be lost.
+    /// The state after a cut. Requests in flight may arrive while the next client recovers, and the cache may
+    /// be lost.
     fn found(&mut self, log: &Log, cut: &Cut, before: &Found) -> Found {
         let mut media = log.media(cut);
         let mut late = Vec::new();
@@ -344,7 +345,8 @@ fn pointers(device: &StoreDevice) -> Vec<u64> {
     device.zones().unwrap().iter().map(|zone| zone.pointer).collect()
 }
 
-/// Leaves the files of a tree that were found, which must be the first ones that were made. Returns their number.
+/// Leaves the files of a tree that were found, which must be the first ones that were made. Returns their
+/// number.
 fn keep_found(wanted: &mut Tree, found: &Tree) -> Outcome<usize> {
     let (mut last_kept, mut first_gone, mut kept) = (0, u32::MAX, 0);
     let names_of = |tree: &Tree, node| -> BTreeMap<Vec<u8>, u32> {
