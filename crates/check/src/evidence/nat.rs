@@ -77,8 +77,9 @@ impl<'a> Nat<'a> {
         self.reader.scan(self.places.len() as u32, place, |b, block| each(b, block.view()))
     }
 
-    /// Goes through all blocks and passes on all entries in use from the root on, in the order of their nids. Returns how many have an
-    /// address in each block as stored, journal aside: what nat_bits describe.
+    /// Reads all blocks and passes on every entry in use, from the root on, in nid order. Returns the number
+    /// of entries with an address in each block as stored, without the journal; nat_bits describe these
+    /// numbers.
     pub(crate) fn scan(&self, mut each: impl FnMut(Nid, RawNatEntry)) -> Result<Vec<u16>, CheckError> {
         let mut stored_in_use = vec![0; self.places.len()];
         let mut in_use = |nid: u32, entry: RawNatEntry| {

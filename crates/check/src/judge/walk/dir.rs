@@ -1,4 +1,4 @@
-//! Directories: every block of entries, and what the entries say together.
+//! Directories: each block of entries, and all entries together.
 use super::file::File;
 use super::{PendingDir, Via, Walk};
 use crate::CheckError;

@@ -24,7 +24,7 @@ impl Names {
         self.current = Some((parent, name));
     }
 
-    /// What follows has no name.
+    /// The next contents have no name.
     pub(super) fn leave(&mut self) {
         self.current = None;
     }
