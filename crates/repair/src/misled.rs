@@ -1,7 +1,7 @@
-//! Names that lead to another file than the one that had them.
+//! Names that lead to the wrong file.
 //!
-//! A damaged number in a directory gives one file a name too many and takes one from another. The first is seen by its count of
-//! links, and by a name of its own that is elsewhere.
+//! A damaged inode number in a directory gives one file a name too many and takes one from another. The first
+//! file is recognized by its link count, and by the name in its inode, which is in another place.
 use crate::error::{RepairError, Result};
 use crate::names::{Dir, Dirs};
 use crate::state::State;
@@ -33,7 +33,8 @@ struct Misleading {
     ino: u32,
 }
 
-/// Leads names back to the files that lack them. Of a file with one link, a name that another file may have had is removed.
+/// Leads names back to the files that lack them. Of a file with one link, a name that another file may have
+/// had is removed.
 pub(crate) fn run(state: &mut State<'_>, dirs: &mut Dirs, hidden: &BTreeSet<u32>) -> Result<()> {
     let mut uneven = uneven(state, dirs, hidden)?;
     if uneven.spare.is_empty() {

@@ -64,7 +64,7 @@ impl Dir {
         }
     }
 
-    /// What makes a name different from others here.
+    /// The identity of a name in this directory: its bytes, or their folded form.
     pub(crate) fn identity(&self, name: &[u8]) -> Vec<u8> {
         let mut folded = Vec::new();
         let folds = self.casefold && !self.encrypted && casefold(name, &mut folded).is_ok();
@@ -210,7 +210,8 @@ impl Reading {
     }
 }
 
-/// How large the first hash table of a directory is: as stored, unless another size explains the places of more names.
+/// How large the first hash table of a directory is: as stored, unless another size explains the places of
+/// more names.
 pub(crate) fn usual_level(dir: &Dir) -> u8 {
     let in_place = |level: u8| {
         let right = |n: &&Name| n.place.is_some_and(|(b, _)| level_of(b, level, n.hash).is_some());
