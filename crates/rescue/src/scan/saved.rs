@@ -1,4 +1,4 @@
-//! What a scan found, in a file, so that a source that fails more with each read is read once.
+//! The result of a scan, saved to a file, so that a failing source is read only once.
 use super::{BadBlocks, Candidate, Found};
 use crate::RescueError;
 use segno_device::BlockDevice;
