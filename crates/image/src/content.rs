@@ -27,7 +27,7 @@ pub(crate) enum Place {
     Volume(Arc<OpenVolume>, Ino),
 }
 
-/// A file of the host, and what identified it when its name was read.
+/// A file of the host, with the metadata that identified it when its name was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HostFile {
     pub(crate) path: PathBuf,
@@ -141,7 +141,7 @@ impl Reading {
         Ok(found.min(size))
     }
 
-    /// Reads bytes of the file; zeros behind its end.
+    /// Reads bytes of the file, and zeros after its end.
     pub(crate) fn read(&self, into: &mut [u8], offset: u64) -> Result<()> {
         let inside = usize::try_from(self.content.size.saturating_sub(offset)).unwrap_or(usize::MAX);
         let (bytes, behind) = into.split_at_mut(inside.min(into.len()));

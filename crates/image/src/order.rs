@@ -4,7 +4,7 @@ use crate::{Error, Result};
 use std::collections::HashSet;
 use std::path::Path;
 
-/// Regular files: those that a file lists, one path a line, and then the rest in the order of the tree.
+/// Regular files: first the ones listed in a file, one path a line, then the rest in the order of the tree.
 pub(crate) fn of_data(tree: &Tree, list: Option<&Path>) -> Result<Vec<Index>> {
     let is_file = |index: &Index| matches!(tree.inodes.get(*index).map(|i| &i.kind), Some(Kind::File(_)));
     let mut first = Vec::new();

@@ -11,7 +11,7 @@ pub(crate) const CAPABILITY: &[u8] = b"security.capability";
 /// Revision 2, effective.
 const CAPABILITY_MAGIC: u32 = 0x0200_0001;
 
-/// What a line gives a path.
+/// The properties in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Config {
     uid: u32,

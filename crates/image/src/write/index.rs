@@ -20,7 +20,7 @@ pub(crate) struct Run {
 pub(crate) struct Runs(pub(crate) Vec<Run>);
 
 impl Runs {
-    /// Adds blocks behind all others.
+    /// Appends blocks.
     pub(crate) fn push(&mut self, run: Run) {
         match self.0.last_mut() {
             Some(last)
@@ -64,8 +64,8 @@ pub(crate) enum Step {
     Slots { first: u32, run: Run },
 }
 
-/// Visits the slots of all runs with the nodes that hold them, in ascending order. The slots of a cluster are visited as one
-/// run, with the stored blocks; they never span two nodes.
+/// Visits the slots of all runs with the nodes that hold them, in ascending order. The slots of a cluster are
+/// visited as one run, with the stored blocks; they never span two nodes.
 pub(crate) fn walk(
     layout: &InodeLayout,
     runs: &Runs,

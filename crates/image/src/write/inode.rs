@@ -18,7 +18,7 @@ use zerocopy::little_endian::{U16, U32, U64};
 pub(crate) struct Draft {
     pub(crate) block: Block,
     pub(crate) layout: InodeLayout,
-    /// What goes to the xattr node.
+    /// Attributes for the xattr node.
     pub(crate) xattr_node: Vec<u8>,
 }
 
@@ -203,7 +203,8 @@ impl Plan<'_> {
     }
 }
 
-/// The level that later writes use. Kernels refuse levels that they cannot use, so LZ4 has none, whatever the data was packed with.
+/// The level that later writes use. Kernels refuse levels that they cannot use, so LZ4 has none, whatever the
+/// data was packed with.
 fn stored_level(algorithm: segno_codec::Algorithm) -> u8 {
     u8::from(algorithm == segno_codec::Algorithm::Zstd)
 }

@@ -1,7 +1,7 @@
 //! Reads a tar archive: ustar, GNU and POSIX (PAX) headers.
 //!
-//! The reader is our own: the crate `tar` skips global headers, does not read two of the three forms of sparse files, and does
-//! not tell where the parts of one are, which saves copying archives that are files.
+//! The reader is our own: the crate `tar` skips global headers, does not read two of the three forms of
+//! sparse files, and does not tell where the parts of one are, which saves copying archives that are files.
 mod acl;
 mod budget;
 mod entry;
@@ -51,7 +51,7 @@ pub(crate) fn read(spool: Spool, options: &BuildOptions) -> Result<Tree> {
     }
 }
 
-/// What headers say about the entry that follows.
+/// Values from headers for the next entry.
 #[derive(Default)]
 struct Pending {
     path: Option<Vec<u8>>,
@@ -113,7 +113,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The records of an extended header, but for those that are left out.
+    /// The records of an extended header, without ignored ones.
     fn records(&mut self, size: u64) -> Result<Records, String> {
         let mut records = pax::parse(&self.extension(size)?)?;
         let ignored = &self.options.ignored_headers;
@@ -228,7 +228,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The directory that an entry is in; those that the archive does not list are made.
+    /// The parent directory of an entry. Directories that the archive does not list are created.
     fn parent(&mut self, path: &[Vec<u8>], time: Time) -> Result<Index, String> {
         let mut at = ROOT;
         for name in path {
