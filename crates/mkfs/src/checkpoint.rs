@@ -22,7 +22,7 @@ pub struct FirstCheckpoint<'a> {
     pub layout: &'a Layout,
     /// Its options.
     pub opts: &'a MkfsOptions,
-    /// What is in use.
+    /// Blocks and nodes in use.
     pub counts: Counts,
     /// Segment and block where each log goes on.
     pub positions: [(SegNo, u16); 6],
@@ -40,7 +40,7 @@ pub struct FirstCheckpoint<'a> {
     pub trimmed: bool,
 }
 
-/// What is in use on a new volume.
+/// Blocks and nodes in use on a new volume.
 #[derive(Clone, Copy, Debug)]
 pub struct Counts {
     /// Blocks that hold data or nodes, or are reserved.
@@ -49,7 +49,7 @@ pub struct Counts {
     pub nodes: u64,
     /// Inodes.
     pub inodes: u64,
-    /// Number behind the last node.
+    /// Number after the last node.
     pub next_nid: u32,
     /// Segments of the logs.
     pub segments: u32,
