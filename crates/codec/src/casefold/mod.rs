@@ -8,7 +8,7 @@
 //!
 //! * Folding comes before ordering. U+0345 becomes the letter iota, which is no mark, and marks after it stay there.
 //! * A dropped character still separates the marks on its two sides.
-//! * Unassigned characters and noncharacters stay as they are, also those that a newer version assigns.
+//! * Unassigned characters and noncharacters stay unchanged, even if a newer version of Unicode assigns them.
 //! * The bytes 80 to BF count as part of the character before them, whether that is complete or not, so `N\xB05`
 //!   folds to `n\xB05`. In a run of marks they come out once up front, and again with each combining class.
 //!   Any other error in the encoding makes the name unfoldable.
@@ -42,8 +42,8 @@ const IGNORABLE: &[(char, char)] = &[
     ('\u{e0000}', '\u{e0fff}'),
 ];
 
-/// Ranges of characters that stay as they are and are no marks in Unicode 12.1, but not all of them in the version of the
-/// libraries; sorted.
+/// Ranges of characters that stay as they are and are no marks in Unicode 12.1, but not all of them in the
+/// version of the libraries; sorted.
 const NEWER: &[(char, char)] = &[
     ('\u{5c8}', '\u{5c9}'),
     ('\u{897}', '\u{8d2}'),
