@@ -115,7 +115,7 @@ fn summary(owner: &Owner) -> Value {
     json!({ "type": kind, "nid": e.nid.get(), "version": e.version, "ofs_in_node": e.ofs_in_node.get() })
 }
 
-/// What a block looks like, whatever it is used for.
+/// Classifies a block by its content, whatever its use.
 fn content_class(block: &Block) -> &'static str {
     let footer = block.view::<RawNode>().footer;
     if block.is_zero() {

@@ -47,7 +47,7 @@ fn is_flat(value: &Value) -> bool {
     }
 }
 
-/// Fits on a line of its own.
+/// Whether a value is printed on one line.
 fn is_row(value: &Value) -> bool {
     match value {
         Value::Object(map) => map.len() <= 10 && map.values().all(is_flat),
