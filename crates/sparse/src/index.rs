@@ -11,7 +11,7 @@ use zerocopy::{FromBytes, IntoBytes};
 /// Largest block that is accepted.
 const BLOCK_SIZE_MAX: u32 = 1 << 30;
 
-/// What a range of the image holds.
+/// The content of a range of the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The bytes of the file from here on.
