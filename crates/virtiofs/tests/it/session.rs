@@ -165,7 +165,7 @@ fn only_inodes_that_were_looked_up_can_be_named() {
     rig.assert_clean();
 }
 
-/// A write clears set-user-ID in the volume, and no notification tells the guest.
+/// A write clears set-user-ID in the volume, and the guest is not notified.
 #[test]
 fn attributes_with_set_id_bits_are_not_cached() {
     let rig = Rig::new();
