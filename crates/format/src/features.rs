@@ -21,7 +21,7 @@ bitflags! {
         const PRJQUOTA = 0x10;
         /// Inodes have a checksum.
         const INODE_CHKSUM = 0x20;
-        /// Each inode says how much room it has for extended attributes.
+        /// Each inode stores the size of its area for extended attributes.
         const FLEXIBLE_INLINE_XATTR = 0x40;
         /// Quota files are hidden inodes.
         const QUOTA_INO = 0x80;

@@ -23,7 +23,8 @@ pub struct RawNodeFooter {
     pub ino: U32,
     /// Mark bits, and from bit 3 on the place of the node in the inode's tree.
     pub flag: U32,
-    /// Version of the checkpoint that the node follows, with its checksum in the upper half where the checkpoint says so.
+    /// Version of the checkpoint that the node follows. The upper half has the checkpoint's checksum if its
+    /// flags require that.
     pub cp_ver: U64,
     /// Next block of the log, which links the roll-forward chain.
     pub next_blkaddr: U32,
@@ -180,7 +181,7 @@ pub fn path(a: u32, p: u32, b: u64) -> Option<NodePath> {
     None
 }
 
-/// What a node offset says about a node.
+/// The kind of a node, according to its offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeKind {
     /// The inode block, the root of the tree.

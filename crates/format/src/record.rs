@@ -1,4 +1,4 @@
-//! `s_stop_reason` and `s_errors`: what a running file system leaves for whoever repairs the volume.
+//! `s_stop_reason` and `s_errors`: records of a running file system for a later repair.
 use crate::bits::lsb;
 use crate::superblock::RawSuperblock;
 use alloc::vec::Vec;
