@@ -11,7 +11,7 @@ pub struct ReadError {
     pub at: BlockAddr,
     /// Number of blocks asked for.
     pub count: usize,
-    /// What the device says.
+    /// The device's error.
     pub source: io::Error,
 }
 

@@ -9,7 +9,7 @@ const READ_WRITE: OpenOptions = OpenOptions { read_only: false, direct: false };
 const READ_ONLY: OpenOptions = OpenOptions { read_only: true, direct: false };
 const DIRECT: OpenOptions = OpenOptions { read_only: false, direct: true };
 
-/// An image of so many blocks, in the build directory because a temporary one may lack direct I/O.
+/// An image of `blocks` blocks, in the build directory because a temporary one may lack direct I/O.
 fn image(blocks: u64) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = dir.path().join("image");
