@@ -75,7 +75,7 @@ pub enum Kind {
     NodeMissing,
     /// A node is referred to twice.
     NodeShared,
-    /// A node's footer is not the one of the node that was asked for.
+    /// A node's footer belongs to another node.
     NodeFooter,
     /// A node's cold bit does not fit its inode's type.
     ColdBit,
@@ -391,7 +391,7 @@ impl Rules {
         Self { kind, structure, unit, at: at.into(), broken: Vec::new() }
     }
 
-    /// The same place; rules of another kind from now on.
+    /// Changes the kind of the rules that follow; the place is unchanged.
     pub(crate) fn of(&mut self, kind: Kind) -> &mut Self {
         self.kind = kind;
         self

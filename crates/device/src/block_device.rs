@@ -32,8 +32,8 @@ pub trait BlockDevice: Send + Sync {
     fn write(&self, addr: u64, blocks: &[&segno_format::Block]) -> std::io::Result<()>;
 
     /// Like [`BlockDevice::write`], for data that no caller waits for. If possible the data reaches the
-    /// device before this returns, so that the next flush does not have to write it. It is not durable any
-    /// earlier.
+    /// device before this returns, so that the next flush does not have to write it. Only that flush makes it
+    /// durable.
     fn write_behind(&self, addr: u64, blocks: &[&segno_format::Block]) -> std::io::Result<()> {
         self.write(addr, blocks)
     }

@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 
 const FIRST: u32 = 3;
 
-/// Closes all descriptors above standard error but these. For the start of a program: whatever was opened
-/// since is closed too.
+/// Closes all descriptors above standard error except `keep`. Call it at the start of a program, because
+/// descriptors opened since are closed too.
 pub fn close_inherited(keep: &[u32]) {
     between(keep).for_each(|range| close_range(&range));
 }

@@ -126,8 +126,8 @@ impl FileDevice {
         Self::open_for(path.as_ref(), OpenOptions::default(), Use::Repair)
     }
 
-    /// Creates a sparse image file of `bytes`; with `force` an existing one is emptied unless it is in use,
-    /// but for the mark of an unfinished format, which whoever formats it replaces.
+    /// Creates a sparse image file of `bytes`. With `force`, an existing file that is not in use is emptied,
+    /// except for the mark of an unfinished format, which the next format replaces.
     pub fn create(path: impl AsRef<Path>, bytes: u64, force: bool) -> Result<Self, DeviceError> {
         let path = path.as_ref();
         let existed = path.exists();
@@ -181,7 +181,7 @@ impl FileDevice {
         }
     }
 
-    /// Gives an image file all of its storage, so that no later write fails for want of space on the host.
+    /// Allocates all storage of an image file, so that no later write fails for lack of space on the host.
     pub fn allocate(&self, path: impl AsRef<Path>) -> Result<(), DeviceError> {
         let all = fallocate(&self.file, FallocateFlags::empty(), self.start, self.probe.bytes);
         all.map_err(|e| DeviceError::io("allocate the storage of", path.as_ref(), e.into()))

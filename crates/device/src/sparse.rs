@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use zerocopy::IntoBytes;
 
-/// A sparse image as the device that it stands for. It cannot be written.
+/// The raw image of a sparse image, as a read-only device.
 struct SparseDevice {
     file: LockedFile,
     index: Index,

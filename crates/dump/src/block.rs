@@ -46,7 +46,7 @@ impl Image<'_> {
         )
     }
 
-    /// File and offset of a block, as far as summary, node and names lead there.
+    /// File and offset of a block, as far as summary, node and names show them.
     pub(crate) fn owner(&self, addr: u32) -> Value {
         let mut shown = self.block(addr);
         let found = self.volume.owner(BlockAddr(addr));

@@ -47,7 +47,7 @@ pub enum What {
     Node(u32, bool),
     /// An inode, and whether all its versions are meant.
     Inode(FileName, bool),
-    /// A directory, and whether removed names are meant too.
+    /// A directory, and whether removed names are shown.
     Dentry(FileName, bool),
     /// Extended attributes.
     Xattr(FileName),

@@ -55,7 +55,7 @@ fn is_row(value: &Value) -> bool {
     }
 }
 
-/// Whether a field has the bytes of a name, which its text has too.
+/// Whether a field has the bytes of a name that another field has as text.
 fn is_bytes(map: &Map<String, Value>, key: &str) -> bool {
     key.strip_suffix("_bytes").is_some_and(|name| map.contains_key(name))
 }

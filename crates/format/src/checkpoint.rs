@@ -25,7 +25,7 @@ bitflags! {
         const ERROR = 0x8;
         /// A check is needed.
         const FSCK = 0x10;
-        /// Node summaries are stored, though it is no unmount.
+        /// Node summaries are stored, although this is not an unmount.
         const FASTBOOT = 0x20;
         /// Nodes of the roll-forward chain carry the checksum of the checkpoint.
         const CRC_RECOVERY = 0x40;
@@ -87,7 +87,7 @@ pub struct RawCheckpoint {
 
     /// Inodes in use.
     pub valid_inode_count: U32,
-    /// Where the search for free nids goes on.
+    /// Nid at which the search for free nids continues.
     pub next_free_nid: U32,
     /// Bytes of the bitmap that chooses between the copies of each SIT block.
     pub sit_ver_bitmap_bytesize: U32,
@@ -112,7 +112,7 @@ const _: () = assert!(core::mem::offset_of!(RawCheckpoint, alloc_type) + 12 == J
 /// Byte of the mark of an external journal: the last four of `alloc_type`.
 const JOURNAL_MARK: usize = 188;
 
-/// Where a log writes next, as stored: nothing is checked.
+/// Next position of a log, as stored and unchecked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogPosition {
     /// Which log.
@@ -210,11 +210,11 @@ impl RawCheckpoint {
         block.u32_at(JOURNAL_MARK) == journal_mark(&block.0)
     }
 
-    /// Lets the checkpoint of a guarded volume show no work to others. Linux frees orphans and syncs quota
-    /// files also of volumes that it mounts read-only, and then writes a checkpoint; without the flag of
-    /// orphans, and with the one of doubtful quota, it does not. The blocks of orphans are in the pack all
-    /// the same. In such a mount it also resets zones in which nothing of the checkpoint is valid, unless
-    /// checkpoints are disabled. Call it before [`seal`](Self::seal).
+    /// Hides pending work in the checkpoint of a guarded volume. Linux frees orphans and syncs quota files
+    /// even of volumes that it mounts read-only, and then writes a checkpoint; it does not if the orphan flag
+    /// is clear and the flag of doubtful quota is set. The blocks of orphans stay in the pack. In such a
+    /// mount Linux also resets zones without valid blocks of the checkpoint, unless checkpoints are disabled.
+    /// Call it before [`seal`](Self::seal).
     pub fn hide_work(block: &mut [u8], has_quota: bool, has_zones: bool) {
         let mut flags =
             CpFlags::from_bits_retain(word(block, core::mem::offset_of!(RawCheckpoint, ckpt_flags)))

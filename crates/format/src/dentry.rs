@@ -254,7 +254,7 @@ impl DentryShape {
         dentries.iter().map(|&[a, b, c, d, ..]| [a, b, c, d])
     }
 
-    /// The entry that starts at a used slot; `None` where an entry goes on that started earlier.
+    /// The entry that starts at a used slot; `None` in the further slots of an entry.
     fn entry<'a>(&self, area: &'a [u8], slot: u32, at: u64) -> Result<Option<Entry<'a>>, Corrupt> {
         let d = self.raw(area, slot, at)?;
         let len = usize::from(d.name_len.get());

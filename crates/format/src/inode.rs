@@ -85,7 +85,7 @@ bitflags! {
         const PROJINHERIT = 0x2000_0000;
         /// Names of the directory ignore case.
         const CASEFOLD = 0x4000_0000;
-        /// The file stands for a device.
+        /// The file maps the blocks of a device.
         const DEVICE_ALIAS = 0x8000_0000;
         const _ = !0;
     }

@@ -68,7 +68,7 @@ impl RawNodeFooter {
         let keep = self.flag.get() & !(FSYNC | DENT);
         self.flag = U32::new(keep | if fsync { FSYNC } else { 0 } | if dent { DENT } else { 0 });
     }
-    /// Checks that this is the node that was asked for.
+    /// Checks that this is the requested node.
     pub fn check(&self, nid: Nid, ino: Ino) -> Result<(), Corrupt> {
         let bad = |why, found: u32, expected: u32| {
             Err(Corrupt::nid(Structure::NodeFooter, nid.0, why, found.into(), expected.into()))

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum StopReason {
-    /// An ioctl asked for it.
+    /// Requested by an ioctl.
     Shutdown = 0,
     /// Fault injection.
     FaultInject = 1,

@@ -1,4 +1,4 @@
-//! Where the content of a regular file comes from.
+//! The source of a regular file's content.
 use crate::{Error, Result};
 use rustix::fs::{OFlags, SeekFrom};
 use rustix::io::Errno;
@@ -206,7 +206,7 @@ fn next_data(file: &File, offset: u64) -> io::Result<Option<u64>> {
     match rustix::fs::seek(file, SeekFrom::Data(offset)) {
         Ok(data) => Ok(Some(data)),
         Err(Errno::NXIO) => Ok(None),
-        // A file system that cannot tell.
+        // The file system does not report holes.
         Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(Some(offset)),
         Err(e) => Err(e.into()),
     }

@@ -11,7 +11,8 @@ pub(crate) fn of_data(tree: &Tree, list: Option<&Path>) -> Result<Vec<Index>> {
     if let Some(path) = list {
         let text = std::fs::read(path).map_err(|e| Error::host("read", path, e))?;
         let mut listed = HashSet::new();
-        // Paths that do not exist are no error: such lists are recorded once and used for long.
+        // Paths that do not exist are not an error, because such lists are recorded once and used for a long
+        // time.
         for index in text.split(|&b| b == b'\n').filter_map(|line| tree.find(line)).filter(is_file) {
             if listed.insert(index) {
                 first.push(index);

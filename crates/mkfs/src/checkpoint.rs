@@ -24,7 +24,7 @@ pub struct FirstCheckpoint<'a> {
     pub opts: &'a MkfsOptions,
     /// Blocks and nodes in use.
     pub counts: Counts,
-    /// Segment and block where each log goes on.
+    /// Next segment and block of each log.
     pub positions: [(SegNo, u16); 6],
     /// Summaries of the data logs.
     pub data: [&'a RawSummaryBlock; 3],
@@ -188,7 +188,7 @@ impl Content {
         self.nodes.iter().zip(0..).map(|((ino, _), i)| entry(*ino, i)).collect()
     }
 
-    /// An entry for each log, so that the empty ones have their type too.
+    /// An entry for each log, so that empty segments have a type too.
     fn sit_journal(&self, layout: &Layout, logs: &[LogType]) -> Vec<RawSitJournalEntry> {
         let entry = |&log: &LogType| {
             let valid = self.valid_blocks(log);

@@ -79,7 +79,7 @@ impl Content {
     }
 }
 
-/// Inodes of the quota files of users, groups and projects, if the features ask for them. They follow the
+/// Inodes of the quota files of users, groups and projects, if the features require them. They follow the
 /// root directory.
 #[must_use]
 pub fn quota_inos(features: Features) -> [Option<Ino>; 3] {

@@ -146,7 +146,7 @@ fn checkpoint_ver(opts: &MkfsOptions) -> Result<u32, MkfsError> {
     }
 }
 
-/// Up to 256 bytes come at once.
+/// getrandom(2) returns up to 256 bytes at once.
 fn random<const N: usize>() -> Result<[u8; N], MkfsError> {
     let mut bytes = [0; N];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())

@@ -22,7 +22,7 @@ const NEED_EXTRA_ATTR: Features = Features::PRJQUOTA
     .union(Features::INODE_CRTIME)
     .union(Features::COMPRESSION);
 
-/// Features that a formatter may be asked for.
+/// Features that can be requested.
 const SUPPORTED: Features = NEED_EXTRA_ATTR
     .union(Features::ENCRYPT)
     .union(Features::EXTRA_ATTR)

@@ -60,7 +60,7 @@ impl Reserve {
     }
 }
 
-/// Free segments that the cleaner needs when a section it cleans is full but for `percent`.
+/// Free segments that the cleaner needs to clean a section of which only `percent` is free.
 fn rsvd_segments(percent: f64, segs_per_sec: u32) -> f64 {
     (2.0 * (100.0 / percent + 1.0) + f64::from(CURSEGS)) * f64::from(segs_per_sec)
 }

@@ -136,8 +136,8 @@ impl<'a> Target<'a> {
         Ok(())
     }
 
-    /// Makes blocks read as zeros. They are read first and zeros written only where something is: after a
-    /// discard most devices have nothing there, but few promise it.
+    /// Makes blocks read as zeros. They are read first, and zeros are written only over other contents: after
+    /// a discard most devices return zeros, but few guarantee it.
     pub(crate) fn clear(&self, range: Range<u64>) -> Result<(), MkfsError> {
         if self.zeroed() {
             return Ok(());

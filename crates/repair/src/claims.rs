@@ -43,7 +43,7 @@ pub(crate) fn run(state: &mut State<'_>) -> Result<()> {
     inos.into_iter().try_for_each(|ino| clusters(state, ino))
 }
 
-/// A compressed cluster begins with a mark, then come its blocks, then nothing else. Any other is a hole.
+/// A compressed cluster has a mark, then its blocks, then empty slots. Any other content becomes a hole.
 fn clusters(state: &mut State<'_>, ino: u32) -> Result<()> {
     let raw: RawInode = *state.block(ino)?.view();
     if !raw.is_compressed() {

@@ -142,7 +142,7 @@ fn saved(raw: &RawInode, slots: &[Slot]) -> u64 {
     starts.map(|found| cluster - stored(found)).sum()
 }
 
-/// Device files, pipes and sockets have a device number and nothing else.
+/// Device files, pipes and sockets have only a device number.
 fn special(raw: &mut RawInode, layout: &InodeLayout) {
     let kind = FileType::of_mode(raw.i_mode.get());
     if matches!(kind, FileType::Regular | FileType::Directory | FileType::Symlink | FileType::Unknown) {

@@ -109,7 +109,7 @@ fn one(state: &mut State<'_>, dirs: &mut Dirs, uneven: &mut Uneven, m: &Misleadi
     let other_type = name.stored_type != name.file_type;
     let shown = text::name(&name.name);
     let target = match recorded(uneven, m.dir, &name.name) {
-        // Which name of several is the wrong one, only its type can tell.
+        // If a file has several links, only a wrong type shows which name is wrong.
         None if links > 1 && !other_type => return Ok(false),
         None => only(uneven, name.stored_type),
         target => target,

@@ -246,7 +246,7 @@ pub(crate) fn is_misplaced(dir: &Dir, name: &Name, depth: u32) -> bool {
     })
 }
 
-/// Whether a slot goes on with a name that began before.
+/// Whether a slot continues the name of an earlier slot.
 fn tail(shape: &DentryShape, area: &[u8], slot: u32) -> bool {
     raw(shape, area, slot).is_some_and(|d| d.name_len.get() == 0)
 }

@@ -1,4 +1,4 @@
-//! Quota files: usage counted anew, limits kept.
+//! Quota files: usage is counted again, limits are kept.
 use crate::error::{RepairError, Result};
 use crate::finish::Totals;
 use crate::state::State;

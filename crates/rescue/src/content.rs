@@ -34,7 +34,7 @@ struct Output<'a, 'w> {
     result: io::Result<()>,
 }
 
-/// Gives the content of a file, block by block as far as `allowed`.
+/// Reads the content of a file, block by block, as far as `allowed`.
 pub fn read(
     volume: &Volume<'_>,
     file: &Opened,

@@ -1,4 +1,4 @@
-//! Why a rescue stops. Damage is no reason: it is recorded with the file that it concerns.
+//! Errors that end a rescue. Damage does not: it is recorded with its file.
 use std::io;
 use std::path::PathBuf;
 

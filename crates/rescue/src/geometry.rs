@@ -45,7 +45,7 @@ pub(crate) fn guess(reader: &Reader<'_>, nodes: &Versions, checkpoints: &[u32]) 
     best.map(|(_, geo)| geo)
 }
 
-/// Packs lie one segment apart, and their bitmaps tell the sizes of SIT and NAT.
+/// Packs are one segment apart, and the sizes of SIT and NAT follow from their bitmaps.
 fn from_packs(reader: &Reader<'_>, checkpoints: &[u32]) -> Vec<Areas> {
     let mut out = Vec::new();
     for &at in checkpoints {

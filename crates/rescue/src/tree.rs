@@ -54,7 +54,7 @@ struct Builder<'v, 'a> {
     placed: Vec<bool>,
     /// Directories whose inode names another parent: (entry of the directory, name, record).
     deferred: Vec<(u32, Box<[u8]>, u32)>,
-    /// Names that fsync promised, by directory.
+    /// Names that fsync acknowledged, by directory.
     promised: HashMap<u32, Vec<Numbered>>,
     /// Directories and hashes of names in use, once anything lost is to be placed.
     taken: HashSet<(u32, u64)>,

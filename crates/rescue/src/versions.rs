@@ -91,7 +91,7 @@ impl Versions {
     }
 }
 
-/// Numbers the blocks of each log as far as they still form a chain.
+/// Numbers the blocks of each log that still form a chain.
 fn chains(nodes: &mut [Candidate]) {
     let next: Vec<Option<usize>> = nodes
         .iter()

@@ -161,7 +161,7 @@ impl<'a> Volume<'a> {
         log.is_some_and(LogType::is_node) && sit.is_valid(geo, n.place()) == Some(true)
     }
 
-    /// Whether neither the tables nor its version tell that a node is part of the checkpoint in force.
+    /// Whether neither the tables nor its version show that a node is part of the checkpoint in force.
     #[must_use]
     pub fn is_unranked(&self, n: &Candidate) -> bool {
         let named = match self.nat(n.nid) {

@@ -48,7 +48,7 @@ pub fn pack(raw: &File, sparse: File, block_size: u32) -> Result<u64, SparseErro
     Ok(total)
 }
 
-/// Moves the position over a hole, in whole blocks. A file that does not tell its holes is read.
+/// Moves the position over a hole, in whole blocks. If the file system does not report holes, they are read.
 fn hole(raw: &File, block_size: u32) -> std::io::Result<u32> {
     let Ok(start) = tell(raw) else { return Ok(0) };
     let data = match seek(raw, SeekFrom::Data(start)) {

@@ -91,7 +91,7 @@ impl Index {
         self.behind(offset).iter().find(is_data).map(|e| e.start.max(offset))
     }
 
-    /// The end of the word that is repeated at `offset`, if one is.
+    /// The end of the fill at `offset`, if there is one.
     #[must_use]
     pub fn fill_end(&self, offset: u64) -> Option<u64> {
         let extent = self.behind(offset).first()?;

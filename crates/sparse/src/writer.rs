@@ -57,7 +57,7 @@ impl<W: Write + Seek> Writer<W> {
         self.run(Open::Fill(word), blocks)
     }
 
-    /// Adds blocks that nobody will read.
+    /// Adds blocks that are never read.
     pub fn skip(&mut self, blocks: u32) -> Result<(), SparseError> {
         self.run(Open::DontCare, blocks)
     }

@@ -20,7 +20,7 @@ impl<'v> Ahead<'v> {
         Self { reader, kept: HashMap::new() }
     }
 
-    /// Reads blocks that will be asked for, as many as there is room for. One alone waits until then.
+    /// Reads blocks that will be needed, up to the limit. A single block is not read ahead.
     pub(crate) fn want(&mut self, addrs: impl IntoIterator<Item = BlockAddr>) {
         let mut addrs: Vec<_> = addrs.into_iter().filter(|a| !self.kept.contains_key(a)).collect();
         if addrs.len() < 2 {

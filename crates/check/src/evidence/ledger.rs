@@ -38,7 +38,7 @@ impl Item {
 pub(crate) struct Ledger {
     keys: RandomState,
     sum: u64,
-    /// The volume has summaries, which say who owns data blocks.
+    /// The volume has summaries, which record the owners of data blocks.
     summaries: bool,
 }
 

@@ -25,8 +25,7 @@ impl Run {
     }
 }
 
-/// Joins ascending addresses to runs. Up to `gap` blocks that nobody asked for are read, too, when that joins
-/// two runs.
+/// Joins ascending addresses to runs. A run may include gaps of up to `gap` unwanted blocks.
 pub(crate) fn join(addrs: impl IntoIterator<Item = BlockAddr>, gap: u32) -> impl Iterator<Item = Run> {
     let mut addrs = addrs.into_iter().peekable();
     std::iter::from_fn(move || {

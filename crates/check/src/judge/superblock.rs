@@ -56,7 +56,7 @@ fn check_fields(have: u64, sb: &Superblock, sink: &mut Sink) -> bool {
     let encoding = sb.raw.s_encoding.get();
     let known = !sb.features.contains(Features::CASEFOLD) || encoding == ENCODING_UTF8_12_1;
     rules.require(known, "s_encoding of a volume with casefold", encoding, ENCODING_UTF8_12_1);
-    // Reason 0 is a shutdown that somebody asked for.
+    // Reason 0 is a shutdown on request.
     let stops = sb.raw.s_stop_reason.iter().skip(1).filter(|&&n| n != 0).count();
     rules.of(Kind::ErrorRecord).equal("reasons the file system stopped for", stops as u64, 0u64);
     rules.equal("kinds of corruption seen", segno_format::bits::popcount(&sb.raw.s_errors), 0u64);

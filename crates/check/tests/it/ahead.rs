@@ -1,4 +1,4 @@
-//! How a check goes about changes how much is read at once, and nothing else.
+//! Read-ahead and proof change only the number of reads, not the report.
 use crate::edit::Edit;
 use crate::image::filled;
 use segno_check::{CheckOptions, Pass, check};

@@ -1,4 +1,4 @@
-//! Bytes that nobody would write: no panic, no endless loop, no endless report.
+//! Bytes that no implementation writes: no panic, no endless loop, no endless report.
 use crate::edit::Edit;
 use crate::image::filled;
 use segno_check::{CheckError, CheckOptions, check};

@@ -84,7 +84,7 @@ static EXT: [Signature; 3] = [
     mark(0x438, &[0x53, 0xEF], Class::FileSystem, "an ext4 file system"),
 ];
 
-/// The more telling marks come first.
+/// More specific marks come first.
 static SIGNATURES: &[Signature] = &[
     mark(0x10040, b"_BHRfS_M", Class::FileSystem, "a btrfs file system"),
     mark(0, b"XFSB", Class::FileSystem, "an XFS file system"),

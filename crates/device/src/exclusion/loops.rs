@@ -9,8 +9,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Offset of a loop device that stands for an image without having blocks, from the byte of the file that the
-/// image begins with.
+/// Offset of a stand-in loop device, which names an image but has no blocks. It is added to the byte of the
+/// file at which the image begins.
 pub const STAND_IN_OFFSET: u64 = 1 << 62;
 
 const BLOCK: &str = "/sys/block";
@@ -63,7 +63,7 @@ impl LoopDevice {
         Some(Self { path, numbers, backing, backing_path, autoclear, stacked })
     }
 
-    /// Whether it is claimed, as by a mount, as far as this process may know.
+    /// Whether it is claimed, for example by a mount, as far as this process can detect.
     pub(super) fn is_claimed(&self) -> bool {
         let flags = (OFlags::EXCL | OFlags::NONBLOCK).bits().cast_signed();
         let opened = File::options().read(true).custom_flags(flags).open(&self.path);

@@ -1,8 +1,8 @@
 //! Where a volume is: a file or block device, or a part of one that a table names.
 //!
-//! A location is written as a path, so that every command, library and binding takes it: `IMAGE`, `IMAGE#2`
+//! A location is written as a path, so that every command, library and binding accepts it: `IMAGE`, `IMAGE#2`
 //! and `IMAGE#NAME` for an entry of a partition table or of an Android super image, `IMAGE#@OFFSET` and
-//! `IMAGE#@OFFSET+LENGTH` for bytes. A file of the whole name comes first.
+//! `IMAGE#@OFFSET+LENGTH` for bytes. If a file with the whole name exists, the name means that file.
 mod guid;
 mod mbr;
 mod source;
@@ -114,7 +114,7 @@ impl Location {
         Ok(Self { file: self.file.clone(), part })
     }
 
-    /// The path that means it.
+    /// The location as a path.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         let Some(part) = &self.part else { return self.file.clone() };

@@ -262,7 +262,7 @@ fn uuids_are_as_the_partition_table_prints_them() {
 }
 
 proptest! {
-    /// Whatever the bytes of tables say, reading them ends with an answer.
+    /// For any bytes in a table, reading it returns a result.
     #[test]
     fn any_bytes_are_safe(
         kind in 0..3usize,

@@ -128,7 +128,7 @@ fn kind_of(line: &Line<'_>, text: &[u8]) -> Result<FileType> {
     })
 }
 
-/// The path that a pattern without special characters stands for.
+/// The path that equals a pattern without special characters.
 fn literal(pattern: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(pattern.len());
     let mut bytes = pattern.iter();

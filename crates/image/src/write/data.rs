@@ -123,7 +123,7 @@ impl Build<'_, '_> {
 struct Next<'a> {
     plan: &'a Plan<'a>,
     todo: &'a mut (dyn Iterator<Item = Index> + Send),
-    /// The file that is read, and the byte that comes next.
+    /// The file that is read, and the next byte.
     current: Option<(Index, Arc<Reading>, u64)>,
 }
 

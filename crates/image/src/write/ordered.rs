@@ -38,7 +38,7 @@ pub(crate) fn ordered<J: Send, R: Send, W>(
                 }
             });
         }
-        // The threads end when no job can come any more.
+        // The threads end when the sender is dropped.
         let give = give;
         let (mut answers, mut more) = (VecDeque::new(), true);
         loop {

@@ -85,7 +85,7 @@ pub(crate) fn given(demand: &Demand, given: u64, options: &MkfsOptions) -> Resul
         _ => {}
     }
     let (mut enough, _) = smallest(demand, Headroom::Bytes(0), options)?;
-    // A volume that is no whole number of segments may have less room than a smaller one that is.
+    // A volume with a partial last segment may have less room than a smaller one with whole segments.
     while enough <= given {
         enough += SEGMENT;
     }

@@ -41,8 +41,8 @@ pub struct Report {
     pub notes: Vec<String>,
 }
 
-/// Writes the tree to a file, whose content is lost. `order` lists the regular files whose data comes first.
-/// Returns what was written, and the blocks that a reader may use; others have no content.
+/// Writes the tree to a file, whose content is lost. The data of the regular files in `order` is placed
+/// first. Returns the report, and the blocks that a reader may use; others have no content.
 pub(crate) fn write(
     tree: &Tree,
     mkfs: &MkfsOptions,

@@ -155,7 +155,7 @@ fn mask_superblock(block: &mut Block) {
     sb.store(&mut block.0);
 }
 
-/// mkfs.f2fs stores some inodes of the NAT journal in the NAT block too, where nobody looks.
+/// mkfs.f2fs stores some inodes of the NAT journal in the NAT block too, where no implementation reads them.
 fn mask_journaled(block: &mut Block) {
     block.view_mut::<RawNatBlock>().entries[Nid::ROOT.0 as usize..].fill(RawNatEntry::default());
 }

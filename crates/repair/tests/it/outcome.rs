@@ -75,7 +75,7 @@ fn cross_linked_block() {
     assert_eq!(after.read("two"), [[7; 4096], [0; 4096]].concat(), "the other one gets none of them");
 }
 
-/// Without the summary's word the block of a free place is nobody's.
+/// Without a summary entry, a block at a free place has no owner.
 #[test]
 fn pointer_to_a_free_block() {
     let after = after(|e| {

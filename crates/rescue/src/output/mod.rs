@@ -1,5 +1,5 @@
-//! Copies files to a directory or a new volume. Names come from the damaged volume: each is made one
-//! component of a path, and `segno-host` touches nothing outside of the target.
+//! Copies files to a directory or a new volume. Names are from the damaged volume: each is made a single
+//! component of a path, and `segno-host` changes nothing outside of the target.
 mod node;
 mod place;
 mod sink;
@@ -127,7 +127,7 @@ impl Plan<'_, '_> {
         judge::open(self.volume, self.tree, self.tree.entries.get(entry as usize)?.record?)
     }
 
-    /// Names on the target; one that is no name there is replaced by the inode number.
+    /// Names on the target. An invalid name is replaced by the inode number.
     fn components(&self, entry: u32) -> Vec<Vec<u8>> {
         self.tree.components(entry).into_iter().map(|name| place::safe(name, entry)).collect()
     }

@@ -67,7 +67,7 @@ pub struct Copied {
     pub failed: Option<&'static str>,
 }
 
-/// Takes files. A path is the names from below the root; a directory comes before what is in it.
+/// Takes files. A path is the list of names below the root; a directory precedes its entries.
 pub trait Sink {
     /// Makes a directory.
     fn make_dir(&mut self, path: &[Vec<u8>]) -> Result<(), RescueError>;

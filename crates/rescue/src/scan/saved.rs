@@ -44,7 +44,7 @@ impl Found {
         from.found().filter(|_| from.0.is_empty()).ok_or_else(|| bad("has impossible numbers"))
     }
 
-    /// Whether some nodes are still in the source; unreadable blocks are no evidence.
+    /// Whether some nodes are still in the source; unreadable blocks are not counted.
     #[must_use]
     pub fn is_of(&self, device: &dyn BlockDevice) -> bool {
         let step = self.nodes.len().div_ceil(PROBES).max(1);

@@ -26,7 +26,8 @@ const ALL_ZERO: &str = "all its blocks read as zeros: they were discarded, or ze
 pub struct Share {
     /// Blocks proven to be its own still.
     pub proven: u64,
-    /// Blocks that only summaries speak against, or that lie where writes after the last checkpoint leave no trace.
+    /// Free blocks that the summary does not prove, or that writes after the last checkpoint may have
+    /// overwritten without a trace.
     pub unproven: u64,
     /// Blocks that are in use or were used again, or cannot be read.
     pub gone: u64,

@@ -74,7 +74,7 @@ fn attributes_links_and_special_files_come_back() {
     }
 }
 
-/// Whatever names say, nothing is made outside the target and no symbolic link is followed.
+/// For any names, nothing is made outside the target and no symbolic link is followed.
 #[test]
 fn names_from_disk_stay_in_the_target() {
     let (device, v) = volume(64, Features::empty());

@@ -6,9 +6,9 @@ use crate::judge::summaries::{Expected, Summaries};
 use crate::report::Sink;
 
 pub(super) enum Against<'v> {
-    /// The summaries, one after the other, to say what is wrong.
+    /// The summaries, compared one by one to report each error.
     Summaries(Summaries<'v>),
-    /// The ledger, to say whether anything is wrong.
+    /// The ledger, which only shows whether there is an error.
     Ledger {
         ledger: Ledger,
         /// Inodes of which only the name is left to be found.

@@ -40,7 +40,7 @@ pub(super) struct File {
     pub ext_hits: u64,
     /// Place of file block 0.
     pub first: Option<BlockAddr>,
-    /// Blocks in file order, of directories and quota files: their contents are checked too.
+    /// Blocks of directories and quota files in file order, because their contents are checked too.
     pub kept: Option<Vec<(u64, BlockAddr)>>,
     /// One past the last file block that has a slot in use.
     pub end: u64,

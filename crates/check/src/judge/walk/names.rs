@@ -1,4 +1,4 @@
-//! Names on the way from the root to the file that is being read, for reports on content.
+//! The path of the file that is being read, for reports on content.
 use std::collections::HashMap;
 
 /// Most directories between a file and the root in a report; damaged volumes have cycles.
