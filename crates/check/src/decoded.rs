@@ -1,4 +1,4 @@
-//! The tables of a volume as this crate decodes them, as plain data: what another decoder of them can be compared with.
+//! The tables of a volume as this crate decodes them, as plain data, for comparison with another decoder.
 use crate::evidence::Volume;
 use crate::report::Sink;
 use crate::{CheckError, CheckOptions, judge};

@@ -9,7 +9,7 @@ pub enum CheckError {
     Io {
         /// First block of the failed read.
         addr: u64,
-        /// Number of blocks asked for.
+        /// Number of blocks requested.
         count: usize,
         /// The device's reason.
         source: std::io::Error,

@@ -1,11 +1,12 @@
 //! Read-only check of an F2FS volume: a second opinion that shares no code with the engine.
 //!
-//! [`check`] reads the volume as of its newest checkpoint and reports everything in it that contradicts the format or
-//! itself. What fsync wrote after that checkpoint is counted, not judged. Any bytes are safe input: a structure that
-//! cannot be trusted is reported and left out, and every table is sized by the checked superblock.
+//! [`check`] reads the volume as of its newest checkpoint and reports everything in it that contradicts the
+//! format or itself. Nodes that fsync wrote after that checkpoint are counted, not judged. Any bytes are safe
+//! input: a structure that cannot be trusted is reported and left out, and every table is sized by the
+//! checked superblock.
 //!
-//! With [`CheckOptions::data`] the content of compressed clusters is read and verified. Not judged: other contents of files
-//! (verity trees) and write pointers of zoned devices.
+//! With [`CheckOptions::data`] the content of compressed clusters is read and verified. Not judged: other
+//! contents of files (verity trees) and write pointers of zoned devices.
 #![forbid(unsafe_code)]
 #![warn(missing_docs, unreachable_pub)]
 #![warn(clippy::indexing_slicing)]
@@ -26,8 +27,8 @@ pub use report::{CheckOptions, FileCluster, Kind, Problem, Report, RollForward, 
 
 use segno_device::BlockDevice;
 
-/// Checks the volume on a device. `progress` hears about each pass as it starts and while it runs; where something is wrong, they
-/// start a second time.
+/// Checks the volume on a device. `progress` is called when a pass starts and while it runs. If something is
+/// wrong, the passes start a second time.
 pub fn check(
     device: &dyn BlockDevice,
     opts: &CheckOptions,
@@ -35,7 +36,7 @@ pub fn check(
 ) -> Result<Report, CheckError> {
     match judge::prove(device, opts, progress) {
         Ok(Some(report)) => Ok(report),
-        // What cannot be read is met again, and reported, if it is needed.
+        // The second run reads the same blocks again and reports an error if it needs them.
         Ok(None) | Err(_) => judge::explain(device, opts, progress),
     }
 }

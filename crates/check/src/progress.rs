@@ -1,4 +1,4 @@
-//! What a caller hears while a check runs.
+//! Progress reports of a running check.
 use serde::Serialize;
 
 /// The passes, in the order in which they run.
@@ -17,7 +17,7 @@ pub enum Pass {
     Nodes,
     /// The tree of directories, with the nodes and blocks of each file.
     Walk,
-    /// Counters, and what nothing refers to.
+    /// Counters, and unreferenced nodes and blocks.
     Totals,
 }
 
@@ -26,7 +26,7 @@ pub enum Pass {
 pub struct Progress {
     /// The pass that is running.
     pub pass: Pass,
-    /// Units done so far; what a unit is depends on the pass.
+    /// Units done so far; the unit depends on the pass.
     pub done: u64,
     /// Units in all.
     pub total: u64,

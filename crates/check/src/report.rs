@@ -1,4 +1,4 @@
-//! What a check found.
+//! The report of a check.
 use segno_format::{Corrupt, Structure, Unit, text};
 use serde::{Serialize, Serializer};
 use std::fmt;
@@ -47,7 +47,7 @@ pub enum Kind {
     NoCheckpoint,
     /// A number in the checkpoint is impossible.
     Checkpoint,
-    /// The checkpoint asks for a check or says that the file system stopped.
+    /// The checkpoint's flags require a check or record that the file system stopped.
     CheckpointFlag,
     /// A SIT entry is invalid.
     SitEntry,
@@ -61,7 +61,7 @@ pub enum Kind {
     NatDuplicate,
     /// nat_bits contradict the NAT.
     NatBits,
-    /// The list of orphans is invalid, or an inode in it is none.
+    /// The list of orphans is invalid, or an inode in it is not an orphan.
     Orphan,
     /// The position of a log is impossible.
     Curseg,
@@ -75,7 +75,7 @@ pub enum Kind {
     NodeMissing,
     /// A node is referred to twice.
     NodeShared,
-    /// A node's footer is not the one of the node that was asked for.
+    /// A node's footer belongs to another node.
     NodeFooter,
     /// A node's cold bit does not fit its inode's type.
     ColdBit,
@@ -135,7 +135,7 @@ pub enum Kind {
     NodeLost,
     /// Blocks are valid in the SIT but nothing refers to them.
     BlockLost,
-    /// A counter in the checkpoint differs from what was found.
+    /// A counter in the checkpoint differs from the number found.
     Counter,
     /// A quota file contradicts itself or the usage found.
     Quota,
@@ -192,7 +192,7 @@ pub struct Problem {
     pub why: &'static str,
     /// The value on the volume.
     pub found: u64,
-    /// The value that the rule asks for, or its limit.
+    /// The value that the rule requires, or its limit.
     pub expected: u64,
 }
 
@@ -225,7 +225,7 @@ impl Problem {
         self.values(f)
     }
 
-    /// What was found and expected, of a rule that compares values.
+    /// The found and the expected value, for a rule that compares values.
     fn values(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.found == self.expected {
             return Ok(());
@@ -234,7 +234,7 @@ impl Problem {
     }
 }
 
-/// What fsync wrote after the checkpoint.
+/// Node blocks that fsync wrote after the checkpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RollForward {
     /// Node blocks in the chain.
@@ -243,7 +243,7 @@ pub struct RollForward {
     pub fsynced: u64,
 }
 
-/// What the volume holds, as counted by the check.
+/// The contents of the volume, as counted by the check.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
     /// Version of the checkpoint that was checked.
@@ -264,7 +264,7 @@ pub struct Summary {
     pub special_files: u64,
     /// Inodes without a name that the next mount frees.
     pub orphans: u64,
-    /// Node blocks, those of inodes included.
+    /// Node blocks, including inodes.
     pub nodes: u64,
     /// Data blocks with a place.
     pub data_blocks: u64,
@@ -274,7 +274,7 @@ pub struct Summary {
     pub free_segments: u64,
     /// Segments of the main area.
     pub main_segments: u64,
-    /// What the next mount recovers.
+    /// The fsyncs that the next mount recovers.
     pub roll_forward: RollForward,
 }
 
@@ -291,7 +291,7 @@ pub struct Report {
     pub warnings: u64,
     /// False when the superblock or checkpoint was too damaged to look further.
     pub complete: bool,
-    /// Counts of what was found.
+    /// Counts of the contents.
     pub summary: Summary,
 }
 
@@ -377,7 +377,7 @@ impl Sink {
     }
 }
 
-/// Rules for one place of a volume; those that do not hold are kept.
+/// Checks one place of a volume and keeps the broken rules.
 pub(crate) struct Rules {
     kind: Kind,
     structure: Structure,
@@ -391,7 +391,7 @@ impl Rules {
         Self { kind, structure, unit, at: at.into(), broken: Vec::new() }
     }
 
-    /// The same place; rules of another kind from now on.
+    /// Changes the kind of the rules that follow; the place is unchanged.
     pub(crate) fn of(&mut self, kind: Kind) -> &mut Self {
         self.kind = kind;
         self
@@ -412,7 +412,7 @@ impl Rules {
         holds
     }
 
-    /// Damage that shows by itself.
+    /// Adds damage that was found without a rule.
     pub(crate) fn add(&mut self, damage: Corrupt) {
         self.broken.push((self.kind, damage));
     }

@@ -19,7 +19,7 @@ pub fn decompress_portable(algorithm: Algorithm, cdata: &[u8], out: &mut [u8]) -
     decode(algorithm, cdata, out, zstd::decompress_portable)
 }
 
-/// Fills the front of the second slice, and says how many bytes that are.
+/// Decodes into the second slice and returns the number of bytes.
 type Decoder = fn(&[u8], &mut [u8]) -> Result<usize, CodecError>;
 
 fn decode(algorithm: Algorithm, cdata: &[u8], out: &mut [u8], zstd: Decoder) -> Result<(), CodecError> {

@@ -26,7 +26,7 @@ pub enum CodecError {
     /// The data is not a stream of its algorithm.
     #[error("malformed compressed data{}: {why}", Offset(*at))]
     Malformed {
-        /// Offset in the compressed data at which this was noticed, where the decoder tells.
+        /// Offset in the compressed data at which the error was noticed, if the decoder reports it.
         at: Option<usize>,
         /// The rule that is broken.
         why: &'static str,

@@ -22,8 +22,8 @@ pub trait BlockDevice: Send + Sync {
     /// Reads consecutive blocks.
     fn read(&self, addr: u64, into: &mut [segno_format::Block]) -> std::io::Result<()>;
 
-    /// Starts to read as many consecutive blocks as fit into the buffer, bypassing any cache. Devices that cannot read
-    /// asynchronously read before this returns.
+    /// Starts to read as many consecutive blocks as fit into the buffer, bypassing any cache. Devices that
+    /// cannot read asynchronously read before this returns.
     fn start_read(&self, addr: u64, into: Buffer) -> Reading {
         Reading::at_once(into, |blocks| self.read(addr, blocks))
     }
@@ -31,8 +31,9 @@ pub trait BlockDevice: Send + Sync {
     /// Writes consecutive blocks, gathered from the slices.
     fn write(&self, addr: u64, blocks: &[&segno_format::Block]) -> std::io::Result<()>;
 
-    /// Like [`BlockDevice::write`], for data that no caller waits for. If possible the data reaches the device before this
-    /// returns, so that the next flush does not have to write it. It is not durable any earlier.
+    /// Like [`BlockDevice::write`], for data that no caller waits for. If possible the data reaches the
+    /// device before this returns, so that the next flush does not have to write it. Only that flush makes it
+    /// durable.
     fn write_behind(&self, addr: u64, blocks: &[&segno_format::Block]) -> std::io::Result<()> {
         self.write(addr, blocks)
     }
@@ -53,8 +54,8 @@ pub trait BlockDevice: Send + Sync {
         Ok(())
     }
 
-    /// Whether a power cut keeps all writes up to one moment and none after it. Then no flush is needed between writes to
-    /// order them.
+    /// Whether a power cut keeps all writes up to one moment and none after it. Then no flush is needed
+    /// between writes to order them.
     fn keeps_order(&self) -> bool {
         false
     }
@@ -67,8 +68,13 @@ pub trait BlockDevice: Send + Sync {
     /// Discards blocks whose contents are no longer needed; reads of them may return anything afterwards.
     fn discard(&self, addr: u64, count: u64) -> std::io::Result<()>;
 
+<<<<<<< HEAD
     /// Announces durable writes to unused blocks; they may read as zeros afterwards. An image file on a disk allocates storage for
     /// them now, so that later flushes do not have to commit allocations as well.
+=======
+    /// Announces durable writes to unused blocks; they may read as zeros afterwards. An image file allocates
+    /// storage for them now, so that later flushes do not have to commit allocations as well.
+>>>>>>> words-b
     fn prepare(&self, _addr: u64, _count: u64) -> std::io::Result<()> {
         Ok(())
     }
@@ -76,7 +82,7 @@ pub trait BlockDevice: Send + Sync {
     /// Announces a read of these blocks, which may start now. A hint that cannot fail.
     fn prefetch(&self, _addr: u64, _count: u64) {}
 
-    /// Storage of the image files behind this device; none if every block has storage of its own.
+    /// Host storage of the image files that hold this device; `None` without image files.
     fn host_storage(&self) -> std::io::Result<Option<HostStorage>> {
         Ok(None)
     }
@@ -86,12 +92,13 @@ pub trait BlockDevice: Send + Sync {
         addr
     }
 
-    /// The end of the blocks from `addr` on that are known to be equal, more than one where an image stores one block for many.
+    /// The end of the blocks from `addr` on that are known to be equal, more than one where an image stores
+    /// one block for many.
     fn repeats_until(&self, addr: u64) -> u64 {
         addr.saturating_add(1)
     }
 
-    /// Whether the device is in image files that have all of their storage: their owner wants to keep it.
+    /// Whether the device consists of image files with all of their storage allocated, which is then kept.
     fn is_preallocated(&self) -> bool {
         let host = self.host_storage().ok().flatten();
         host.is_some_and(|host| host.allocated >= self.block_count())

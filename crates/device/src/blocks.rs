@@ -9,9 +9,9 @@ use std::io;
 pub struct ReadError {
     /// Address of the first.
     pub at: BlockAddr,
-    /// Number of blocks asked for.
+    /// Number of blocks requested.
     pub count: usize,
-    /// What the device says.
+    /// The device's error.
     pub source: io::Error,
 }
 

@@ -1,10 +1,12 @@
-//! Descriptors that a process got from its caller. Whoever inherits one may read a private file, keeps a lock held and a pipe open.
+//! Descriptors inherited from the caller. A process that inherits a descriptor may read a private file, or
+//! keep a lock held or a pipe open.
 #![allow(unsafe_code)]
 use std::ops::RangeInclusive;
 
 const FIRST: u32 = 3;
 
-/// Closes all descriptors above standard error but these. For the start of a program: whatever was opened since is closed too.
+/// Closes all descriptors above standard error except `keep`. Call it at the start of a program, because
+/// descriptors opened since are closed too.
 pub fn close_inherited(keep: &[u32]) {
     between(keep).for_each(|range| close_range(&range));
 }

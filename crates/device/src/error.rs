@@ -1,4 +1,4 @@
-//! Why a device or volume cannot be opened, and what to do about it.
+//! Errors of opening a device or volume, with advice.
 use crate::Contents;
 use crate::holder::Holder;
 use crate::part_error::PartError;

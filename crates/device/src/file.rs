@@ -31,7 +31,8 @@ use zerocopy::IntoBytes;
 /// Most buffers the kernel takes in one call.
 const IOV_MAX: usize = 1024;
 
-/// Writes of this many blocks (256 KiB) start writeback at once, so that a later flush does not have to wait for all of it.
+/// Writes of this number of blocks (256 KiB) or more start writeback at once, so that a later flush does not
+/// have to wait for all of it.
 const LARGE: usize = 64;
 
 static ZEROS: Block = Block([0; BLOCK_SIZE]);
@@ -46,7 +47,7 @@ pub struct FileDevice {
     direct: bool,
     /// Whether the image file is in a file system without a device, which commits no allocations.
     in_memory: bool,
-    /// A second descriptor of the file, opened with `O_DIRECT`, for readahead and write-behind.
+    /// A second descriptor of the file, opened with `O_DIRECT`, for readahead and `write_behind`.
     past: Option<File>,
     reads: Arc<Pool>,
     read_around: ReadAround,
@@ -64,8 +65,8 @@ pub struct FileDevice {
 }
 
 impl FileDevice {
-    /// Opens an existing file or device, or the part of one that a [`Location`] names, and keeps others out of it, as [`Use`] states; its
-    /// size is fixed from then on.
+    /// Opens an existing file or device, or the part of one that a [`Location`] names, and keeps others out
+    /// of it, as [`Use`] states; its size is fixed from then on.
     pub fn open(path: impl AsRef<Path>, options: OpenOptions) -> Result<Self, DeviceError> {
         Self::open_for(path.as_ref(), options, options.into())
     }
@@ -115,19 +116,20 @@ impl FileDevice {
         Ok(Self { zones, claim, _backing: backing, ..Self::new(file, probe, bytes.start, options) })
     }
 
-    /// Opens an existing file or device for reading, without a lock. What is read may change at any time: the caller must be
-    /// able to tell.
+    /// Opens an existing file or device for reading, without a lock. The content may change at any time, and
+    /// the caller must be able to detect that.
     pub fn observe(path: impl AsRef<Path>) -> Result<Self, DeviceError> {
         Self::open_for(path.as_ref(), OpenOptions { read_only: true, direct: false }, Use::Observe)
     }
 
-    /// Opens a block device for writing though it is mounted read-only. The mount has to end before anything else is written.
+    /// Opens a block device for writing though it is mounted read-only. The mount has to end before anything
+    /// else is written.
     pub fn open_held(path: impl AsRef<Path>) -> Result<Self, DeviceError> {
         Self::open_for(path.as_ref(), OpenOptions::default(), Use::Repair)
     }
 
-    /// Creates a sparse image file of `bytes`; with `force` an existing one is emptied unless it is in use, but for the mark of
-    /// an unfinished format, which whoever formats it replaces.
+    /// Creates a sparse image file of `bytes`. With `force`, an existing file that is not in use is emptied,
+    /// except for the mark of an unfinished format, which the next format replaces.
     pub fn create(path: impl AsRef<Path>, bytes: u64, force: bool) -> Result<Self, DeviceError> {
         let path = path.as_ref();
         let existed = path.exists();
@@ -147,7 +149,7 @@ impl FileDevice {
         exclusion::exclude(path, &file, &WHOLE, Use::Write)?;
         if let Err(e) = empty(&file).and_then(|()| file.set_len(bytes)) {
             if !existed {
-                // Best effort: what matters to the caller is why the size was refused.
+                // Best effort: the caller needs the error of the refused size.
                 let _left_behind = std::fs::remove_file(path);
             }
             return Err(DeviceError::io("set the size of", path, e));
@@ -182,13 +184,13 @@ impl FileDevice {
         }
     }
 
-    /// Gives an image file all of its storage, so that no later write fails for want of space on the host.
+    /// Allocates all storage of an image file, so that no later write fails for lack of space on the host.
     pub fn allocate(&self, path: impl AsRef<Path>) -> Result<(), DeviceError> {
         let all = fallocate(&self.file, FallocateFlags::empty(), self.start, self.probe.bytes);
         all.map_err(|e| DeviceError::io("allocate the storage of", path.as_ref(), e.into()))
     }
 
-    /// Gives an image file another length. What it gets is a hole, or has storage if all of the file has.
+    /// Changes the length of an image file. Added bytes are a hole, or are allocated if all of the file is.
     pub fn set_length(&mut self, path: impl AsRef<Path>, bytes: u64) -> Result<(), DeviceError> {
         let path = path.as_ref();
         let has_all = self.is_preallocated();
@@ -197,7 +199,7 @@ impl FileDevice {
         if has_all { self.allocate(path) } else { Ok(()) }
     }
 
-    /// What this device is.
+    /// Kind, size and sector size of the device.
     #[must_use]
     pub fn probe(&self) -> Probe {
         self.probe
@@ -430,7 +432,7 @@ impl BlockDevice for FileDevice {
     }
 }
 
-/// Bytes of so many blocks; callers have checked the blocks against a size that was counted in bytes.
+/// Bytes of `blocks` blocks; callers have checked `blocks` against a size that was counted in bytes.
 fn bytes_of(blocks: u64) -> u64 {
     blocks.saturating_mul(BLOCK_SIZE as u64)
 }
@@ -532,7 +534,7 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// What a process that another thread is starting has until it executes its program.
+    /// A process that another thread starts has a copy of the descriptor until it executes its program.
     #[test]
     fn a_descriptor_left_elsewhere_does_not_keep_the_lock() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The user of storage that stands in the way, as far as the kernel names it.
+//! The current user of storage that another user needs, as far as the kernel names it.
 use std::fmt;
 use std::path::PathBuf;
 
@@ -29,7 +29,7 @@ pub enum Holder {
         device: PathBuf,
         /// Where it is mounted, in this namespace.
         dir: Option<PathBuf>,
-        /// It goes away with its mount.
+        /// The kernel removes it when its mount ends.
         autoclear: bool,
     },
     /// The kernel refuses a second user and does not name the first.

@@ -11,7 +11,7 @@ const SECTORS_PER_BLOCK: u64 = BLOCK_SIZE as u64 / 512;
 /// Flag of a zone report that includes capacities.
 const HAS_CAPACITY: u32 = 1;
 
-/// What does not change while the device is open.
+/// Properties that do not change while the device is open.
 #[derive(Debug)]
 pub(crate) struct HostZones {
     device_blocks: u64,
@@ -42,7 +42,7 @@ impl HostZones {
         self.between(file, 0, self.device_blocks)
     }
 
-    /// The zones of a range of blocks, by as many reports as needed; may include some behind it.
+    /// The zones of a range of blocks, by as many reports as needed; may include some after the range.
     fn between(&self, file: &File, start: u64, end: u64) -> io::Result<Vec<Zone>> {
         let (mut zones, mut at) = (Vec::new(), start);
         while at < end.min(self.device_blocks) {

@@ -74,7 +74,8 @@ pub(crate) fn zone_sectors(fd: impl AsFd) -> io::Result<u32> {
 pub(crate) fn report_zones(fd: impl AsFd, sector: u64) -> io::Result<(Vec<RawZone>, u32)> {
     let count = REPORT_ZONES as u32;
     let mut report = Report { sector, count, flags: 0, zones: [RawZone::default(); REPORT_ZONES] };
-    // SAFETY: BLKREPORTZONE writes the header and at most `count` zones behind it, which `Report` has room for.
+    // SAFETY: BLKREPORTZONE writes the header and up to `count` zones after it, and `Report` has room for
+    // these.
     unsafe { ioctl(fd, Updater::<BLKREPORTZONE, Report>::new(&mut report)) }?;
     Ok((report.zones.into_iter().take(report.count as usize).collect(), report.flags))
 }

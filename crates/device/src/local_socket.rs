@@ -9,8 +9,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-/// Listens at a path, whatever the umask is, for up to so many connections that wait. A socket there is replaced if no program
-/// listens on it.
+/// Listens at a path, whatever the umask is. Up to `waiting` connections wait. An existing socket is replaced
+/// if no program listens on it.
 pub fn listen_locally(path: &Path, waiting: i32) -> io::Result<UnixListener> {
     let address = SocketAddrUnix::new(path)?;
     let listener = socket_of(SocketType::STREAM)?;
@@ -32,8 +32,8 @@ fn socket_of(kind: SocketType) -> Result<OwnedFd, Errno> {
     socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
 }
 
-/// Fails unless the path is a socket without a listener. A connection would be served as a client's, so the attempt is made with a
-/// type of socket that a listener refuses.
+/// Fails unless the path is a socket without a listener. A connection would be served as a client's, so the
+/// attempt is made with a type of socket that a listener refuses.
 fn check_stale(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
     let other = |what| Err(io::Error::new(io::ErrorKind::AddrInUse, what));
     if FileType::from_raw_mode(lstat(path)?.st_mode) != FileType::Socket {

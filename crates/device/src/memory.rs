@@ -1,5 +1,5 @@
-//! A sparse device in memory, with copy-on-write snapshots. A block that repeats one word is stored as that word, so that
-//! experiments with such file data fit in memory at full scale.
+//! A sparse device in memory, with copy-on-write snapshots. A block that repeats one word is stored as that
+//! word, so that experiments with such file data fit in memory at full scale.
 use crate::{BlockDevice, bounds};
 use parking_lot::RwLock;
 use segno_format::{BLOCK_SIZE, Block};
@@ -17,7 +17,7 @@ const CHUNK: u64 = 64;
 /// Number of locks; consecutive chunks use different ones.
 const SHARDS: u64 = 16;
 
-/// What a block holds.
+/// The content of a block.
 #[derive(Clone, Debug)]
 enum Slot {
     /// These bytes repeated; initially zeros.

@@ -8,10 +8,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Devices joined end to end. Blocks of a member beyond its share of the volume are unused, unless the rest of the first one was added.
+/// Devices joined end to end. Blocks of a member beyond its share of the volume are unused, unless the rest
+/// of the first one was added.
 pub struct MultiDevice {
     members: Box<[Member]>,
-    /// What of the members is where, in order and without gaps.
+    /// Extents of the members, in order and without gaps.
     extents: Box<[Extent]>,
 }
 
@@ -60,8 +61,9 @@ impl MultiDevice {
         Ok(Self { members: joined.into(), extents: extents.into() })
     }
 
-    /// The devices of a volume. What the first has beyond its share follows the last: a journal's place, as behind the volume on a
-    /// single device. A first device with zones has no such place.
+    /// Joins the devices of a volume. Blocks of the first device beyond its share follow the last device:
+    /// they are the place of a journal, which on a single device follows the volume. A first device with
+    /// zones has no such place.
     pub fn of_volume(members: Vec<(Arc<dyn BlockDevice>, u64)>) -> io::Result<Self> {
         let mut joined = Self::new(members)?;
         let (Some(first), Some(extent)) = (joined.members.first(), joined.extents.first()) else {

@@ -1,4 +1,4 @@
-//! What is asked of a device, for errors.
+//! Operations of a device, for errors.
 use std::fmt;
 
 /// An operation of a device that can fail.

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Lets a caller change a volume, or mount it, without a write to the device.
 ///
-/// Blocks after the end of the device cannot be written. Zones keep their rules: a sequential one is written at its pointer.
-/// Memory: 4 KiB for each block written, up to a limit.
+/// Blocks after the end of the device cannot be written. Zones keep their rules: a sequential one is written
+/// at its pointer. Memory: 4 KiB for each block written, up to a limit.
 pub struct Overlay {
     base: Arc<dyn BlockDevice>,
     written: RwLock<BTreeMap<u64, Arc<[u8; BLOCK_SIZE]>>>,
@@ -41,8 +41,8 @@ impl Overlay {
         Self::with_limit(base, u64::MAX)
     }
 
-    /// An overlay that keeps up to `limit` blocks. A write beyond it fails with [`io::ErrorKind::OutOfMemory`] and changes
-    /// nothing.
+    /// An overlay that keeps up to `limit` blocks. A write beyond it fails with
+    /// [`io::ErrorKind::OutOfMemory`] and changes nothing.
     #[must_use]
     pub fn with_limit(base: Arc<dyn BlockDevice>, limit: u64) -> Self {
         Self {
@@ -114,7 +114,7 @@ impl BlockDevice for Overlay {
     }
 
     fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
-        // An address that cannot be is no failure of the device.
+        // An invalid address is not a failure of the device.
         check_bounds(self.block_count(), addr, into.len() as u64)?;
         self.base.read(addr, into).inspect_err(|e| self.note(addr, into.len(), e))?;
         let written = self.written.read();

@@ -12,7 +12,7 @@ pub enum TableKind {
     Super,
 }
 
-/// What is wrong with a partition table, or with the choice of an entry of it.
+/// A defect of a partition table, or of the choice of an entry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "each message states its case")]
 pub enum PartError {

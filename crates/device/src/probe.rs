@@ -31,7 +31,7 @@ pub fn probe(path: &Path) -> Result<Probe, DeviceError> {
 }
 
 impl Probe {
-    /// What a part of it is.
+    /// The probe of a part of the device.
     pub(crate) fn part(self, bytes: &Range<u64>) -> Self {
         Self { bytes: bytes.end.min(self.bytes).saturating_sub(bytes.start), ..self }
     }

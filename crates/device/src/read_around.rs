@@ -1,6 +1,6 @@
-//! Decides whether a small read that misses the page cache also reads the blocks around it. That costs little more than the
-//! read, and pays off if a program continues to read all over a file, but not if it visits each place once. So it is tried, and
-//! suspended for a while if later reads hardly ever hit what was read.
+//! Decides whether a small read that misses the page cache also reads the blocks around it. That costs little
+//! more than the read, and pays off if a program continues to read all over a file, but not if it visits each
+//! place once. So it is tried, and suspended for a while if later reads hardly ever hit what was read.
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Bytes read together.
@@ -12,7 +12,7 @@ const TRIES: u32 = 256;
 const FOUND: u32 = 3;
 const REST: u32 = 4096;
 
-/// The state for one file. Races between readers can distort a count, nothing else.
+/// The state for one file. Races between readers can only distort a count.
 #[derive(Debug, Default)]
 pub(crate) struct ReadAround {
     cold: AtomicU32,

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use zerocopy::IntoBytes;
 
-/// A sparse image as the device that it stands for. It cannot be written.
+/// The raw image of a sparse image, as a read-only device.
 struct SparseDevice {
     file: LockedFile,
     index: Index,
@@ -20,12 +20,14 @@ struct SparseDevice {
     bytes: Range<u64>,
 }
 
-/// Opens a file or block device, a part of one, or, for reading, the image in a sparse file. [`Location`] says how parts are named.
+/// Opens a file or block device, a part of one, or, for reading, the image in a sparse file. [`Location`]
+/// describes the names of parts.
 pub fn open_storage(path: &Path, options: OpenOptions) -> Result<Arc<dyn BlockDevice>, DeviceError> {
     open_for(path, options, options.into())
 }
 
-/// Opens the same for reading, without a lock. What is read may change at any time: the caller must be able to tell.
+/// Opens storage as [`open_storage`] does, for reading and without a lock. The content may change at any
+/// time, and the caller must be able to detect that.
 pub fn observe_storage(path: &Path) -> Result<Arc<dyn BlockDevice>, DeviceError> {
     open_for(path, OpenOptions { read_only: true, direct: false }, Use::Observe)
 }
@@ -91,7 +93,7 @@ impl SparseDevice {
             return Err(DeviceError::Sparse { path: path.display().to_string() });
         }
         let file = LockedFile(file);
-        // Where the bytes are in the file, the index says.
+        // The whole file is locked, because only the index has the places of the bytes.
         exclude(path, &file, &WHOLE, usage)?;
         let index = Index::read(&file).map_err(|e| DeviceError::io("open", path, e.into()))?;
         let bytes = bytes.start..bytes.end.min(index.size);

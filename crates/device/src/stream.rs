@@ -6,9 +6,10 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use zerocopy::IntoBytes;
 
-/// A device on the bytes of a stream, of which one thread at a time reads or writes. A last block that is not whole is left out.
+/// A device on the bytes of a stream, of which one thread at a time reads or writes. A last block that is not
+/// whole is left out.
 ///
-/// A flush is the stream's [`Write::flush`]: what that makes durable is durable here.
+/// A flush is the stream's [`Write::flush`]. It makes writes durable if the stream's flush does.
 pub struct StreamDevice<T> {
     stream: Mutex<T>,
     start: u64,

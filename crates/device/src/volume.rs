@@ -16,8 +16,9 @@ enum Unnamed {
 
 /// Opens the volume whose superblock is on the first path.
 ///
-/// Further paths are its other devices, in the order of the superblock's table. Each must be as large as the superblock says.
-/// Nothing else is opened: a volume of several devices of which one path is given is refused with [`DeviceError::NotNamed`].
+/// Further paths are its other devices, in the order of the superblock's table. Each must have at least the
+/// size recorded there. Nothing else is opened: a volume of several devices of which one path is given is
+/// refused with [`DeviceError::NotNamed`].
 pub fn open_volume(
     paths: &[impl AsRef<Path>],
     options: OpenOptions,
@@ -25,9 +26,9 @@ pub fn open_volume(
     open_members(paths, options, Unnamed::Refused)
 }
 
-/// Like [`open_volume`], for what fstab(5) starts with one path, a mount and a check: the further devices are also found by the
-/// paths in the superblock, if the first is a block device, all of these paths lead to block devices below /dev, and the caller is
-/// root.
+/// Like [`open_volume`], for a mount and a check that fstab(5) starts with one path. The further devices are
+/// also found by the paths in the superblock, if the first is a block device, all of these paths lead to
+/// block devices below /dev, and the caller is root.
 pub fn open_volume_recorded(
     paths: &[impl AsRef<Path>],
     options: OpenOptions,
@@ -93,8 +94,9 @@ fn join(
     Ok(Arc::new(joined))
 }
 
-/// Joins the devices of a volume whose superblocks are lost. Each is taken to contribute all of its whole segments, which is
-/// what mkfs uses unless zones are larger and the size of a device is no multiple of them.
+/// Joins the devices of a volume whose superblocks are lost. Each is assumed to contribute all of its whole
+/// segments. mkfs does so too, unless zones are larger than a segment and the size of a device is not a
+/// multiple of them.
 pub fn open_without_superblock(
     paths: &[impl AsRef<Path>],
     options: OpenOptions,

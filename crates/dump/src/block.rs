@@ -46,7 +46,7 @@ impl Image<'_> {
         )
     }
 
-    /// File and offset of a block, as far as summary, node and names lead there.
+    /// File and offset of a block, as far as summary, node and names show them.
     pub(crate) fn owner(&self, addr: u32) -> Value {
         let mut shown = self.block(addr);
         let found = self.volume.owner(BlockAddr(addr));
@@ -115,7 +115,7 @@ fn summary(owner: &Owner) -> Value {
     json!({ "type": kind, "nid": e.nid.get(), "version": e.version, "ofs_in_node": e.ofs_in_node.get() })
 }
 
-/// What a block looks like, whatever it is used for.
+/// Classifies a block by its content, whatever its use.
 fn content_class(block: &Block) -> &'static str {
     let footer = block.view::<RawNode>().footer;
     if block.is_zero() {

@@ -1,6 +1,7 @@
-//! Every on-disk structure as JSON, each read by itself: what is damaged has an `error` and the rest is still shown.
+//! Every on-disk structure as JSON. Each is read independently: a damaged one has an `error`, and all others
+//! are still shown.
 //!
-//! Names of fields are those of the kernel's structures. Nothing is written, and the engine is not used.
+//! Fields have the names of the kernel's structures. Nothing is written, and the engine is not used.
 #![forbid(unsafe_code)]
 #![warn(missing_docs, unreachable_pub)]
 #![warn(clippy::indexing_slicing)]

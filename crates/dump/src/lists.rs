@@ -56,7 +56,7 @@ impl Image<'_> {
         )
     }
 
-    /// The nodes behind the checkpoint, read one after the other.
+    /// The nodes of the roll-forward chain, in order.
     pub(crate) fn chain(&self) -> Result<Value, DumpError> {
         let (geo, pack) =
             (self.geo()?, self.volume.pack.as_ref().ok_or(DumpError::Missing("checkpoint pack"))?);

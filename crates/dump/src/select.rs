@@ -1,4 +1,4 @@
-//! What to show.
+//! Selection of the structure to show.
 use segno_device::BlockDevice;
 use segno_rescue::scan::BadBlocks;
 use segno_rescue::{Found, RescueError, ScanOptions};
@@ -47,7 +47,7 @@ pub enum What {
     Node(u32, bool),
     /// An inode, and whether all its versions are meant.
     Inode(FileName, bool),
-    /// A directory, and whether removed names are meant too.
+    /// A directory, and whether removed names are shown.
     Dentry(FileName, bool),
     /// Extended attributes.
     Xattr(FileName),
@@ -57,7 +57,7 @@ pub enum What {
     Quota,
     /// The roll-forward chain.
     Chain,
-    /// The metadata journal behind the volume.
+    /// The metadata journal after the volume.
     Journal,
     /// A block.
     Block(u32),

@@ -47,7 +47,7 @@ fn is_flat(value: &Value) -> bool {
     }
 }
 
-/// Fits on a line of its own.
+/// Whether a value is printed on one line.
 fn is_row(value: &Value) -> bool {
     match value {
         Value::Object(map) => map.len() <= 10 && map.values().all(is_flat),
@@ -55,7 +55,7 @@ fn is_row(value: &Value) -> bool {
     }
 }
 
-/// Whether a field has the bytes of a name, which its text has too.
+/// Whether a field has the bytes of a name that another field has as text.
 fn is_bytes(map: &Map<String, Value>, key: &str) -> bool {
     key.strip_suffix("_bytes").is_some_and(|name| map.contains_key(name))
 }

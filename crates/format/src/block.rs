@@ -1,7 +1,7 @@
 //! One 4 KiB block.
 //!
-//! Not aligned to its size: behind an `Arc` that would double what every cached block takes. The device copies where
-//! `O_DIRECT` wants alignment.
+//! The type is not aligned to its size: in an `Arc`, that would double the memory of each cached block. The
+//! device copies blocks if `O_DIRECT` needs alignment.
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Bytes in a block.

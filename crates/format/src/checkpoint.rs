@@ -1,4 +1,4 @@
-//! The checkpoint block and the version bitmaps that ride behind it.
+//! The checkpoint block and the version bitmaps that follow it.
 use crate::block::{set_word, word};
 use crate::sit::LogType;
 use crate::{BLOCK_SIZE, BLOCKS_PER_SEG, Block, Corrupt, F2FS_MAGIC, Geometry, SegNo, Structure, crc};
@@ -6,7 +6,7 @@ use bitflags::bitflags;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Smallest checksum offset: right behind the fixed part.
+/// Smallest checksum offset: directly after the fixed part.
 pub const CHECKSUM_OFFSET_MIN: u32 = 192;
 /// Usual checksum offset: the last word of the block.
 pub const CHECKSUM_OFFSET_MAX: u32 = 4092;
@@ -25,17 +25,17 @@ bitflags! {
         const ERROR = 0x8;
         /// A check is needed.
         const FSCK = 0x10;
-        /// Node summaries are stored, though it is no unmount.
+        /// Node summaries are stored, although this is not an unmount.
         const FASTBOOT = 0x20;
         /// Nodes of the roll-forward chain carry the checksum of the checkpoint.
         const CRC_RECOVERY = 0x40;
-        /// The end of the pack's segment tells which NAT blocks are full and which are empty.
+        /// The end of the pack's segment has bitmaps of full and of empty NAT blocks.
         const NAT_BITS = 0x80;
         /// All free blocks were discarded.
         const TRIMMED = 0x100;
         /// Set by fsck.f2fs: recovery ignores the checksums in nodes.
         const NOCRC_RECOVERY = 0x200;
-        /// The NAT version bitmap comes first, behind a checksum at its minimal offset.
+        /// The NAT version bitmap comes first, after a checksum at its minimal offset.
         const LARGE_NAT_BITMAP = 0x400;
         /// Quota files may not agree with the volume.
         const QUOTA_NEED_FSCK = 0x800;
@@ -87,7 +87,7 @@ pub struct RawCheckpoint {
 
     /// Inodes in use.
     pub valid_inode_count: U32,
-    /// Where the search for free nids goes on.
+    /// Nid at which the search for free nids continues.
     pub next_free_nid: U32,
     /// Bytes of the bitmap that chooses between the copies of each SIT block.
     pub sit_ver_bitmap_bytesize: U32,
@@ -98,8 +98,8 @@ pub struct RawCheckpoint {
     pub checksum_offset: U32,
     /// Seconds that the volume has been mounted, all mounts together.
     pub elapsed_time: U64,
-    /// How each log chooses its next block: 0 in order (LFS), 1 in holes (SSR). F2FS uses the first six; Segno's mark of an
-    /// external journal is in the last four.
+    /// How each log chooses its next block: 0 in order (LFS), 1 in holes (SSR). F2FS uses the first six;
+    /// Segno's mark of an external journal is in the last four.
     pub alloc_type: [u8; 16],
     /// Start of the bitmaps; 3900 bytes and the crc in the usual form.
     pub tail: [u8; BLOCK_SIZE - 192],
@@ -112,7 +112,7 @@ const _: () = assert!(core::mem::offset_of!(RawCheckpoint, alloc_type) + 12 == J
 /// Byte of the mark of an external journal: the last four of `alloc_type`.
 const JOURNAL_MARK: usize = 188;
 
-/// Where a log writes next, as stored: nothing is checked.
+/// Next position of a log, as stored and unchecked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogPosition {
     /// Which log.
@@ -175,7 +175,7 @@ impl RawCheckpoint {
         CpFlags::from_bits_retain(self.ckpt_flags.get())
     }
 
-    /// Checks one checkpoint block by itself: checksum offset and checksum. Returns the crc ("cp_crc").
+    /// Checks the checksum offset and the checksum of one checkpoint block. Returns the crc ("cp_crc").
     pub fn verify(block: impl AsRef<[u8]>, at: u64) -> Result<u32, Corrupt> {
         let (block, off) = (block.as_ref(), checksum_offset(block.as_ref()));
         let max = block.len().saturating_sub(4);
@@ -196,8 +196,9 @@ impl RawCheckpoint {
     }
 
     /// Sets or clears the mark of a mount with an external journal, in which later changes may be. Call it before
-    /// [`seal`](Self::seal). The mark is a checksum of all else: an implementation that builds its next checkpoint from this one, as Linux does, does
-    /// not know the mark, and the old one does not fit the new checkpoint.
+    /// [`seal`](Self::seal). The mark is a checksum of all else: an implementation that builds its next
+    /// checkpoint from this one, as Linux does, does not know the mark, and the old one does not fit the new
+    /// checkpoint.
     pub fn set_external_journal<B: AsRef<[u8]> + AsMut<[u8]> + ?Sized>(block: &mut B, is_set: bool) {
         let mark = if is_set { journal_mark(block.as_ref()) } else { 0 };
         set_word(block.as_mut(), JOURNAL_MARK, mark);
@@ -209,10 +210,11 @@ impl RawCheckpoint {
         block.u32_at(JOURNAL_MARK) == journal_mark(&block.0)
     }
 
-    /// Lets the checkpoint of a guarded volume show no work to others. Linux frees orphans and syncs quota files also of volumes that it
-    /// mounts read-only, and then writes a checkpoint; without the flag of orphans, and with the one of doubtful quota, it does not. The blocks
-    /// of orphans are in the pack all the same. In such a mount it also resets zones in which nothing of the checkpoint is valid, unless
-    /// checkpoints are disabled. Call it before [`seal`](Self::seal).
+    /// Hides pending work in the checkpoint of a guarded volume. Linux frees orphans and syncs quota files
+    /// even of volumes that it mounts read-only, and then writes a checkpoint; it does not if the orphan flag
+    /// is clear and the flag of doubtful quota is set. The blocks of orphans stay in the pack. In such a
+    /// mount Linux also resets zones without valid blocks of the checkpoint, unless checkpoints are disabled.
+    /// Call it before [`seal`](Self::seal).
     pub fn hide_work(block: &mut [u8], has_quota: bool, has_zones: bool) {
         let mut flags =
             CpFlags::from_bits_retain(word(block, core::mem::offset_of!(RawCheckpoint, ckpt_flags)))
@@ -292,7 +294,7 @@ pub fn newer_pack(ver1: Option<u64>, ver2: Option<u64>) -> Option<usize> {
     }
 }
 
-/// What nat_bits must carry to be believed.
+/// The value that valid nat_bits must have.
 #[must_use]
 pub fn nat_bits_cookie(ver: u64, cp_crc: u32) -> u64 {
     ver | u64::from(cp_crc) << 32

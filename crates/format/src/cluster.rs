@@ -10,7 +10,7 @@ pub const CHECKSUM: u16 = 1;
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RawClusterHeader {
-    /// Bytes of compressed data behind the header.
+    /// Bytes of compressed data after the header.
     pub clen: U32,
     /// Checksum of those bytes, with [`CHECKSUM`].
     pub chksum: U32,
@@ -19,7 +19,8 @@ pub struct RawClusterHeader {
 }
 const _: () = assert!(size_of::<RawClusterHeader>() == 24);
 
-/// The compressed data in the stored blocks of a file's cluster; the length is verified, and the checksum if there is one.
+/// The compressed data in the stored blocks of a file's cluster; the length is verified, and the checksum if
+/// there is one.
 pub fn compressed_data(ino: u32, stored: &[u8], checksum: bool) -> Result<&[u8], Corrupt> {
     let bad = |why, found: usize, expected: usize| {
         Err(Corrupt::nid(Structure::Cluster, ino, why, found as u64, expected as u64))

@@ -202,7 +202,7 @@ impl DentryShape {
         let (groups, rest) = area.get(from..end).unwrap_or_default().as_chunks::<GROUP_BYTES>();
         let groups = groups.iter().map(<[u8; GROUP_BYTES]>::as_slice).chain([rest]);
         for (first, group) in (pos..).step_by(GROUP).zip(groups) {
-            // Nearly always there is none, so nothing is decided one by one.
+            // Nearly always no slot of the group matches, so the group is tested as a whole first.
             if !group.chunks_exact(DENTRY_BYTES).fold(false, |any, d| any | has(d)) {
                 continue;
             }
@@ -222,8 +222,8 @@ impl DentryShape {
         if self.in_use(area, slot) { self.entry(area, slot, at) } else { Ok(None) }
     }
 
-    /// Like [`Self::entry_at`] for a slot that was not reached from the entries before it: what lies in the slots of another name is
-    /// no entry, as a walk passes over it.
+    /// Like [`Self::entry_at`], for a slot that was not reached through the entries before it. Bytes in
+    /// further slots of a name are not an entry, as in a walk.
     pub fn found_at<'a>(&self, area: &'a [u8], slot: u32, at: u64) -> Result<Option<Entry<'a>>, Corrupt> {
         if self.is_within_name(area, slot, at) { Ok(None) } else { self.entry_at(area, slot, at) }
     }
@@ -254,7 +254,7 @@ impl DentryShape {
         dentries.iter().map(|&[a, b, c, d, ..]| [a, b, c, d])
     }
 
-    /// The entry that starts at a used slot; `None` where an entry goes on that started earlier.
+    /// The entry that starts at a used slot; `None` in the further slots of an entry.
     fn entry<'a>(&self, area: &'a [u8], slot: u32, at: u64) -> Result<Option<Entry<'a>>, Corrupt> {
         let d = self.raw(area, slot, at)?;
         let len = usize::from(d.name_len.get());
@@ -422,7 +422,7 @@ impl SlotSet {
 
     /// The first slot that begins a run of `n`.
     fn first_run(self, n: u32) -> Option<u32> {
-        // A run of `length` begins where one of `step` begins here and one of `length - step` behind it.
+        // A run of `length + step` begins where one of `length` begins both here and `step` slots later.
         let (mut starts, mut length) = (self, 1);
         while length < n {
             let step = length.min(n - length).min(63);

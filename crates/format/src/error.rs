@@ -1,4 +1,4 @@
-//! What can be wrong with bytes from a device: which structure, where, and what was expected.
+//! Damage in bytes from a device: structure, place, and expected value.
 use core::fmt;
 
 /// The on-disk structures, by the names users know from f2fs-tools.
@@ -20,7 +20,7 @@ pub enum Structure {
     Summary,
     /// The list of inodes to free at the next mount.
     OrphanBlock,
-    /// The end of a node block, which says whose node it is.
+    /// The end of a node block, which names the inode of the node.
     NodeFooter,
     /// An inode block.
     Inode,
@@ -79,7 +79,7 @@ impl fmt::Display for Structure {
     }
 }
 
-/// What the place of damage counts.
+/// Unit of the place of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "as they are shown")]
 pub enum Unit {

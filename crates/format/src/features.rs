@@ -21,7 +21,7 @@ bitflags! {
         const PRJQUOTA = 0x10;
         /// Inodes have a checksum.
         const INODE_CHKSUM = 0x20;
-        /// Each inode says how much room it has for extended attributes.
+        /// Each inode stores the size of its area for extended attributes.
         const FLEXIBLE_INLINE_XATTR = 0x40;
         /// Quota files are hidden inodes.
         const QUOTA_INO = 0x80;
@@ -39,7 +39,7 @@ bitflags! {
         const COMPRESSION = 0x2000;
         /// The volume is never written; it has no room for that.
         const RO = 0x4000;
-        /// A file stands for each further device.
+        /// Each further device has a file that maps its blocks.
         const DEVICE_ALIAS = 0x8000;
         /// Summary blocks of several segments share a block.
         const PACKED_SSA = 0x1_0000;

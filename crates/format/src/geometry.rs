@@ -55,7 +55,7 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// Parts of 4096 bytes in a block: what a device is read in.
+    /// Number of 4096-byte units in a block; devices are read in these units.
     #[must_use]
     pub fn units(&self) -> u32 {
         (self.block_size / BLOCK_SIZE as u32).max(1)
@@ -181,7 +181,7 @@ impl Geometry {
         BlockAddr(self.nat_blkaddr.saturating_add(rel))
     }
 
-    /// SIT blocks in use (those that cover main segments).
+    /// SIT blocks that cover main segments.
     #[must_use]
     pub fn sit_blocks(&self) -> u32 {
         self.segment_count_main.div_ceil(self.sit_per_block())

@@ -50,7 +50,7 @@ bitflags! {
         const ENCRYPT = 0x04;
         /// The name of the inode is encrypted.
         const ENC_NAME = 0x08;
-        /// Blocks may be reserved behind the end.
+        /// Blocks may be reserved after the end of the file.
         const KEEP_SIZE = 0x10;
         /// The data is often rewritten.
         const HOT = 0x20;
@@ -81,11 +81,11 @@ bitflags! {
         const INDEX = 0x1000;
         /// Changes of the directory are synchronous.
         const DIRSYNC = 0x1_0000;
-        /// What is created in the directory gets its project.
+        /// New files in the directory get its project.
         const PROJINHERIT = 0x2000_0000;
         /// Names of the directory ignore case.
         const CASEFOLD = 0x4000_0000;
-        /// The file stands for a device.
+        /// The file maps the blocks of a device.
         const DEVICE_ALIAS = 0x8000_0000;
         const _ = !0;
     }
@@ -143,7 +143,7 @@ pub struct RawInode {
     pub i_generation: U32,
     /// Of a directory the levels of its hash table; of a pinned file the failures to clean it.
     pub i_current_depth: U32,
-    /// Node with the extended attributes that do not fit into the inode; 0 if there is none.
+    /// Node with the extended attributes that do not fit into the inode; 0 without one.
     pub i_xattr_nid: U32,
 
     /// See [`InodeFlags`].
@@ -162,7 +162,7 @@ pub struct RawInode {
     pub body: [u8; BODY_WORDS as usize * 4],
     /// Two direct, two indirect and one double indirect node.
     pub i_nid: [U32; 5],
-    /// What every node block ends with.
+    /// The footer, as in every node block.
     pub footer: RawNodeFooter,
 }
 const _: () = assert!(size_of::<RawInode>() == BLOCK_SIZE);

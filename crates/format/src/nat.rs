@@ -28,7 +28,8 @@ impl RawNatEntry {
     pub fn new(version: u8, ino: Ino, addr: BlockAddr) -> Self {
         Self { version, ino: U32::new(ino.0), block_addr: U32::new(addr.0) }
     }
-    /// The entry of a nid that has no node: zeros, but for the two virtual inodes, which are in use with an address that no node can have.
+    /// The entry of a nid without a node: zeros, except for the two virtual inodes, which are in use with an
+    /// address that no node can have.
     #[must_use]
     pub fn without_node(nid: Nid) -> Self {
         let ino = nid.as_ino();

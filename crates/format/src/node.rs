@@ -23,7 +23,8 @@ pub struct RawNodeFooter {
     pub ino: U32,
     /// Mark bits, and from bit 3 on the place of the node in the inode's tree.
     pub flag: U32,
-    /// Version of the checkpoint that the node follows, with its checksum in the upper half where the checkpoint says so.
+    /// Version of the checkpoint that the node follows. The upper half has the checkpoint's checksum if its
+    /// flags require that.
     pub cp_ver: U64,
     /// Next block of the log, which links the roll-forward chain.
     pub next_blkaddr: U32,
@@ -67,7 +68,7 @@ impl RawNodeFooter {
         let keep = self.flag.get() & !(FSYNC | DENT);
         self.flag = U32::new(keep | if fsync { FSYNC } else { 0 } | if dent { DENT } else { 0 });
     }
-    /// Checks that this is the node that was asked for.
+    /// Checks that this is the requested node.
     pub fn check(&self, nid: Nid, ino: Ino) -> Result<(), Corrupt> {
         let bad = |why, found: u32, expected: u32| {
             Err(Corrupt::nid(Structure::NodeFooter, nid.0, why, found.into(), expected.into()))
@@ -180,7 +181,7 @@ pub fn path(a: u32, p: u32, b: u64) -> Option<NodePath> {
     None
 }
 
-/// What a node offset says about a node.
+/// The kind of a node, according to its offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeKind {
     /// The inode block, the root of the tree.

@@ -17,7 +17,7 @@ pub struct RawOrphanBlock {
 }
 const _: () = assert!(size_of::<RawOrphanBlock>() == 4096);
 
-/// What an orphan block ends with, whatever its size.
+/// The end of an orphan block of any size.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RawOrphanFooter {

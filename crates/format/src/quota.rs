@@ -68,11 +68,11 @@ pub struct RawQuotaRecord {
     pub id: U32,
     /// Unused.
     pub pad: U32,
-    /// Hard and soft limit on inodes; 0 is none.
+    /// Hard and soft limit on inodes; 0 means no limit.
     pub inode_limits: [U64; 2],
     /// Inodes in use.
     pub inodes: U64,
-    /// Hard and soft limit in KiB; 0 is none.
+    /// Hard and soft limit in KiB; 0 means no limit.
     pub space_limits: [U64; 2],
     /// Space in use.
     pub bytes: U64,
@@ -84,7 +84,7 @@ pub struct RawQuotaRecord {
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct RawQuotaLeaf {
-    /// What is before the records.
+    /// The header before the records.
     pub header: RawQuotaLeafHeader,
     /// Usage and limits of an id each.
     pub records: [RawQuotaRecord; QUOTA_RECORDS],
@@ -101,14 +101,14 @@ impl RawQuotaRecord {
 const _: () = assert!(size_of::<RawQuotaHeader>() == 32);
 const _: () = assert!(LEAF_HEADER == 16 && size_of::<RawQuotaRecord>() == 72);
 
-/// What one id owns, and may own. Limits are hard, then soft.
+/// Usage and limits of one id. The hard limit comes before the soft one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuotaEntry {
     /// Inodes in use.
     pub inodes: u64,
     /// Space in use.
     pub bytes: u64,
-    /// Hard and soft limit on inodes; 0 is none.
+    /// Hard and soft limit on inodes; 0 means no limit.
     pub inode_limits: [u64; 2],
     /// In KiB.
     pub space_limits: [u64; 2],
@@ -164,7 +164,7 @@ impl Default for QuotaTable {
 }
 
 impl QuotaTable {
-    /// Bytes of the file in use, as its first block tells.
+    /// Bytes of the file in use, according to its first block.
     #[must_use]
     pub fn len_of(first: &[u8]) -> u64 {
         let header: RawQuotaHeader = at(first, 0, 0);

@@ -1,4 +1,4 @@
-//! `s_stop_reason` and `s_errors`: what a running file system leaves for whoever repairs the volume.
+//! `s_stop_reason` and `s_errors`: records of a running file system for a later repair.
 use crate::bits::lsb;
 use crate::superblock::RawSuperblock;
 use alloc::vec::Vec;
@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum StopReason {
-    /// An ioctl asked for it.
+    /// Requested by an ioctl.
     Shutdown = 0,
     /// Fault injection.
     FaultInject = 1,

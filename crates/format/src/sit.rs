@@ -43,7 +43,7 @@ impl LogType {
     pub fn is_node(self) -> bool {
         self >= Self::HotNode
     }
-    /// What the summaries of its segments are of.
+    /// The type of the summaries of its segments.
     #[must_use]
     pub fn summary_type(self) -> SummaryType {
         if self.is_node() { SummaryType::Node } else { SummaryType::Data }

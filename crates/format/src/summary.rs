@@ -1,4 +1,4 @@
-//! Segment summaries: who owns each block of a segment; and the journals that ride in them.
+//! Segment summaries, with the owner of each block of a segment, and the summary journals in them.
 use crate::{BLOCK_SIZE, Corrupt, Nid, Structure};
 use alloc::vec::Vec;
 use zerocopy::little_endian::{U16, U32, U64};
@@ -118,7 +118,7 @@ impl RawSummary {
     }
 }
 
-/// What a segment's blocks are, by its summary footer.
+/// The type of a segment's blocks, in its summary footer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SummaryType {
     /// The segment holds data blocks.
@@ -192,7 +192,7 @@ impl<E: FromBytes + IntoBytes + Immutable + KnownLayout + Unaligned> Journal<E> 
 }
 
 impl<E> Journal<E> {
-    /// The entries in use, if there can be so many.
+    /// The entries in use; `None` if the count is too large.
     #[must_use]
     pub fn used(&self) -> Option<&[E]> {
         self.entries.get(..self.count.into())

@@ -18,7 +18,7 @@ pub const MAX_SEGMENTS: u32 = 8_388_608;
 pub const MAX_DEVICES: usize = 8;
 /// Extensions in the list, cold and hot together.
 pub const MAX_EXTENSIONS: u32 = 64;
-/// Offset of the crc, and what `checksum_offset` holds when the feature is on.
+/// Offset of the crc, and value of `checksum_offset` if the feature is on.
 pub const SB_CRC_OFFSET: u32 = 3068;
 
 /// One member device (`struct f2fs_device`).
@@ -119,7 +119,7 @@ pub struct RawSuperblock {
     pub encrypt_pw_salt: [u8; 16],
     /// The devices of a volume of several; the path of the first unused entry is empty.
     pub devs: [RawDevice; MAX_DEVICES],
-    /// Quota files of users, groups and projects; 0 if there is none.
+    /// Quota files of users, groups and projects; 0 without one.
     pub qf_ino: [U32; 3],
     /// Hot extensions in `extension_list`.
     pub hot_ext_count: u8,
@@ -143,7 +143,7 @@ const _: () = assert!(core::mem::offset_of!(RawSuperblock, devs) == 2201);
 const _: () = assert!(core::mem::offset_of!(RawSuperblock, s_errors) == 2794);
 const _: () = assert!(core::mem::offset_of!(RawSuperblock, crc) == 3068);
 
-/// A member device as the volume sees it.
+/// A member device, as recorded in the superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
     /// Path recorded when the volume was formatted: any bytes but NUL. Nothing is opened because it is recorded here.
@@ -161,7 +161,8 @@ pub struct Superblock {
     pub geo: Geometry,
     /// Feature bits, without that of a guard.
     pub features: Features,
-    /// A writable volume that is marked as a read-only one, so that whoever does not know its journal leaves it alone.
+    /// A writable volume that is marked as a read-only one, so that whoever does not know its journal leaves
+    /// it alone.
     pub guarded: bool,
     /// Members of a multi-device volume; empty for a single device.
     pub devices: Vec<Device>,
@@ -264,7 +265,8 @@ impl RawSuperblock {
         Ok(Superblock { raw: *self, geo: Geometry::of(self, features), features, guarded, devices })
     }
 
-    /// Checks that it is one: magic number, and checksum if there is one. An error has the rule, the value found and the one expected.
+    /// Checks that it is one: magic number, and checksum if there is one. An error has the rule, the value
+    /// found and the one expected.
     pub(crate) fn verify(&self) -> Result<(), (&'static str, u32, u32)> {
         let same =
             |why, found, expected| if found == expected { Ok(()) } else { Err((why, found, expected)) };
@@ -284,8 +286,8 @@ impl RawSuperblock {
         (is_other && self.verify().is_ok()).then_some(Unsupported::BlockSize { log_blocksize })
     }
 
-    /// Whether it is marked read-only and has what a writable volume has: room for summaries. A read-only image may have some too, as
-    /// sections are aligned, but its segments follow the superblocks.
+    /// Whether it is marked read-only and has what a writable volume has: room for summaries. A read-only
+    /// image may have some too, as sections are aligned, but its segments follow the superblocks.
     #[must_use]
     pub fn is_guarded(&self) -> bool {
         let marked = Features::from_bits_retain(self.feature.get()).contains(Features::RO);

@@ -1,8 +1,9 @@
 //! Bytes that others chose, as text: names, labels, link targets, paths and messages that hold them.
 //!
-//! A terminal obeys control characters, and bidirectional controls reorder what is seen. [`name`] writes a name on one line,
-//! and different names differ; [`line`] and [`lines`] take text that already holds names written so.
-//! A byte is written `\xNN`, a character beyond ASCII `\uNNNN`, as JSON has it, and in names `\` is `\\`; `printf %b` reverses it.
+//! A terminal obeys control characters, and bidirectional controls reorder what is seen. [`name`] writes a
+//! name on one line, and different names differ; [`line`] and [`lines`] take text that already holds names
+//! written so. A byte is written `\xNN`, a character beyond ASCII `\uNNNN`, as JSON has it, and in names `\`
+//! is `\\`; `printf %b` reverses it.
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
@@ -28,8 +29,8 @@ pub fn lines(text: &[u8]) -> String {
     lines.join("\n")
 }
 
-/// Text for a field of JSON, which holds all characters: the bytes themselves, or as [`name`] writes them if they are not UTF-8.
-/// Then the second value has all bytes in hexadecimal, for a second field.
+/// Text for a field of JSON, which holds all characters: the bytes themselves, or as [`name`] writes them if
+/// they are not UTF-8. Then the second value has all bytes in hexadecimal, for a second field.
 #[must_use]
 pub fn field(bytes: &[u8]) -> (String, Option<String>) {
     match core::str::from_utf8(bytes) {
@@ -62,7 +63,8 @@ fn escaped(bytes: &[u8], also: impl Fn(char) -> bool) -> String {
     out
 }
 
-/// Controls beyond C0: DEL and C1, marks, embeddings, overrides and isolates of direction, separators of lines and paragraphs.
+/// Controls beyond C0: DEL and C1, marks, embeddings, overrides and isolates of direction, separators of
+/// lines and paragraphs.
 fn is_obeyed(c: char) -> bool {
     matches!(c, '\x7f'..='\u{9f}' | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -88,7 +90,7 @@ mod tests {
         assert_eq!(lines(b"one\x1b\ntwo\n"), "one\\x1b\ntwo\n");
     }
 
-    /// All names of up to four bytes from those that an escape is made of, and some that are escaped.
+    /// All names of up to four bytes that consist of the characters of escapes and some escaped ones.
     #[test]
     fn different_names_have_different_text() {
         let bytes = b"\\xu0f9\n\x1b\xc2\x9b\xff";

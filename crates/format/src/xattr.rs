@@ -13,9 +13,9 @@ pub const XATTR_NODE_BYTES: usize = 4072;
 pub mod index {
     /// `user.`
     pub const USER: u8 = 1;
-    /// `system.posix_acl_access`, without a name of its own.
+    /// `system.posix_acl_access`; the name is empty.
     pub const ACL_ACCESS: u8 = 2;
-    /// `system.posix_acl_default`, without a name of its own.
+    /// `system.posix_acl_default`; the name is empty.
     pub const ACL_DEFAULT: u8 = 3;
     /// `trusted.`
     pub const TRUSTED: u8 = 4;

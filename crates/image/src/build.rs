@@ -15,9 +15,10 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::path::Path;
 
-/// Builds an image in the regular file `image`, which exists and is overwritten, of a source that was opened with the same options.
-/// After an error the file holds nothing of use. Nothing is opened but `image`, a file without a name in its directory, the directory
-/// of the source with everything below it, and files that the options name.
+/// Builds an image in the regular file `image`, which exists and is overwritten, from a source that was
+/// opened with the same options. After an error the content of the file is not usable. Only these are opened:
+/// `image`, an unnamed file in its directory, the directory of the source with everything below it, and files
+/// that the options name.
 pub fn build(
     source: OpenSource,
     image: &Path,
@@ -104,12 +105,12 @@ fn check_features(tree: &Tree, mkfs: &MkfsOptions) -> Result<()> {
     Ok(())
 }
 
-/// In a directory that ignores case no two names may differ in nothing else.
+/// In a directory that ignores case, names must differ in more than case.
 fn check_folded(tree: &Tree, dir: Index, names: &Names) -> Result<()> {
     let mut seen = HashSet::new();
     for name in names.keys() {
         let mut folded = Vec::new();
-        // Names that are no UTF-8 are compared as they are.
+        // Names that are not UTF-8 are compared unchanged.
         if casefold(name, &mut folded).is_err() {
             folded = name.to_vec();
         }

@@ -1,4 +1,4 @@
-//! Where the content of a regular file comes from.
+//! The source of a regular file's content.
 use crate::{Error, Result};
 use rustix::fs::{OFlags, SeekFrom};
 use rustix::io::Errno;
@@ -27,7 +27,7 @@ pub(crate) enum Place {
     Volume(Arc<OpenVolume>, Ino),
 }
 
-/// A file of the host, and what identified it when its name was read.
+/// A file of the host, with the metadata that identified it when its name was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HostFile {
     pub(crate) path: PathBuf,
@@ -141,7 +141,7 @@ impl Reading {
         Ok(found.min(size))
     }
 
-    /// Reads bytes of the file; zeros behind its end.
+    /// Reads bytes of the file, and zeros after its end.
     pub(crate) fn read(&self, into: &mut [u8], offset: u64) -> Result<()> {
         let inside = usize::try_from(self.content.size.saturating_sub(offset)).unwrap_or(usize::MAX);
         let (bytes, behind) = into.split_at_mut(inside.min(into.len()));
@@ -206,7 +206,7 @@ fn next_data(file: &File, offset: u64) -> io::Result<Option<u64>> {
     match rustix::fs::seek(file, SeekFrom::Data(offset)) {
         Ok(data) => Ok(Some(data)),
         Err(Errno::NXIO) => Ok(None),
-        // A file system that cannot tell.
+        // The file system does not report holes.
         Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(Some(offset)),
         Err(e) => Err(e.into()),
     }

@@ -144,7 +144,7 @@ impl Hosted {
     }
 }
 
-/// Size and parts of a file, which lie in the file that has them.
+/// Size and parts of a file. The parts must be within the archive.
 fn parts(content: &Content) -> std::result::Result<String, String> {
     let Place::Archive(pieces) = &content.place else { return Err("data that is in no archive".into()) };
     let (end, mut at) = (pieces.archive.metadata().map_err(|e| e.to_string())?.len(), 0);

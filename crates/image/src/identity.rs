@@ -4,8 +4,8 @@ use crate::tree::{Index, Inode, Kind, Tree};
 use segno_mkfs::MkfsOptions;
 use sha2::{Digest, Sha256};
 
-/// A UUID of version 8, a hash over the options and all names and attributes. Content is not included: it is read once,
-/// and checksums of inodes depend on the id.
+/// A UUID of version 8, a hash over the options and all names and attributes. Content is not included: it is
+/// read once, and checksums of inodes depend on the id.
 pub(crate) fn derived(tree: &Tree, volume: &MkfsOptions, options: &BuildOptions) -> [u8; 16] {
     let mut hash = Sha256::new();
     field(&mut hash, format!("{volume:?}").as_bytes());
@@ -22,7 +22,7 @@ pub(crate) fn derived(tree: &Tree, volume: &MkfsOptions, options: &BuildOptions)
     uuid
 }
 
-/// The version of the first checkpoint: odd, as those of mkfs.f2fs, and with room to grow.
+/// The version of the first checkpoint: odd, like the versions of mkfs.f2fs, and with room to grow.
 pub(crate) fn checkpoint_ver(uuid: &[u8; 16]) -> u32 {
     let [a, b, c, d, ..] = *uuid;
     u32::from_le_bytes([a, b, c, d]) & 0x7FFF_FFFF | 1

@@ -13,8 +13,9 @@ use tempfile::{Builder, TempPath};
 /// Bytes of the final name that a temporary one has.
 const NAME_PART: usize = 200;
 
-/// A file that has no name in the directory of the final one, or where the host has no such files a temporary one. Dropping it
-/// removes it. A killed process leaves nothing in the first case, and in the second what the next run removes.
+/// A file that has no name in the directory of the final one, or where the host has no such files a temporary
+/// one. Dropping it removes it. A killed process leaves nothing in the first case, and in the second what the
+/// next run removes.
 #[derive(Debug)]
 pub struct NewFile {
     file: File,
@@ -30,7 +31,8 @@ enum Place {
 }
 
 impl NewFile {
-    /// Makes the file in the directory of its final path. It has its permissions from the first byte; the umask takes its share.
+    /// Makes the file in the directory of its final path. It has its permissions from the first byte; the
+    /// umask takes its share.
     pub fn create(path: &Path, mode: u32) -> io::Result<Self> {
         sweep(path);
         let (file, place) = match unnamed(directory_of(path), mode) {
@@ -113,7 +115,7 @@ fn prefix(path: &Path) -> OsString {
     [OsStr::new("."), part, OsStr::new(".segno-")].into_iter().collect()
 }
 
-/// Removes what a killed run left under a temporary name of this file. Best effort: it is in nobody's way.
+/// Removes files that a killed run left under temporary names of this file. Best effort: they do no harm.
 fn sweep(path: &Path) {
     let prefix = prefix(path);
     for entry in std::fs::read_dir(directory_of(path)).into_iter().flatten().flatten() {

@@ -1,4 +1,4 @@
-//! What a caller can choose.
+//! Options of a caller.
 use segno_codec::{Algorithm, check_level};
 use segno_engine::Time;
 use segno_mkfs::MkfsOptions;
@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 /// How to build an image.
 #[derive(Clone, Debug, Default)]
 pub struct BuildOptions {
-    /// How the volume is formatted. Without an id, one is derived from the tree; without a time stamp, the volume gets
-    /// the time of the root directory.
+    /// How the volume is formatted. Without an id, one is derived from the tree; without a time stamp, the
+    /// volume gets the time of the root directory.
     pub volume: MkfsOptions,
     /// Size of the image.
     pub size: Size,
@@ -17,18 +17,18 @@ pub struct BuildOptions {
     pub time: Option<u64>,
     /// Latest time of a file, in seconds since 1970; later ones are replaced by it (`SOURCE_DATE_EPOCH`).
     pub latest: Option<u64>,
-    /// Who owns the files, before other files of metadata are applied.
+    /// Owner of the files, before other files of metadata are applied.
     pub owner: Owner,
-    /// What is left out, with everything below it.
+    /// Paths that are left out, with everything below them.
     pub exclude: Vec<Exclude>,
     /// Extended headers of an archive that are left out, by their keys.
     pub ignored_headers: Vec<Exclude>,
     /// Files with metadata.
     pub metadata: Metadata,
-    /// How regular files are compressed; those that do not shrink stay plain.
+    /// How regular files are compressed; files that do not shrink stay plain.
     pub compression: Option<Compression>,
-    /// Keep the space that compression saves reserved, so that compressed files can be written. The default is to release it
-    /// on volumes with the `ro` feature only.
+    /// Keep the space that compression saves reserved, so that compressed files can be written. The default
+    /// is to release it on volumes with the `ro` feature only.
     pub reserved: bool,
     /// A file that lists paths, one a line, whose data is placed first, in this order.
     pub order: Option<PathBuf>,
@@ -42,17 +42,18 @@ pub struct BuildOptions {
     pub devices: Vec<PathBuf>,
 }
 
-/// Files that give paths owners, modes, labels and more. Later ones win: device tables, `fs_config`, `file_contexts`, rules,
-/// the manifest.
+/// Files that give paths owners, modes, labels and more. Later ones win: device tables, `fs_config`,
+/// `file_contexts`, rules, the manifest.
 #[derive(Clone, Debug, Default)]
 pub struct Metadata {
     /// Prefix of all paths in `fs_config` and `file_contexts` files; empty and `/` are the same.
     pub mount_point: String,
-    /// Device tables, as those of makedevs.
+    /// Device tables in the format of makedevs.
     pub device_tables: Vec<PathBuf>,
     /// Android's canned `fs_config` files.
     pub fs_config: Vec<PathBuf>,
-    /// What paths get that no `fs_config` file lists: owner, group, mode of directories, of others. Without it such paths are an error.
+    /// Owner, group, mode of directories and mode of other files, for paths that no `fs_config` file lists.
+    /// Without it such paths are an error.
     pub fs_config_default: Option<(u32, u32, u16, u16)>,
     /// SELinux contexts of paths.
     pub file_contexts: Vec<PathBuf>,
@@ -60,7 +61,7 @@ pub struct Metadata {
     pub allow_unlabeled: bool,
     /// Rules for compression, flags and projects.
     pub rules: Vec<PathBuf>,
-    /// What an extraction could not store on the host.
+    /// The manifest of an extraction, with the metadata that the host could not store.
     pub manifest: Option<PathBuf>,
 }
 
@@ -124,7 +125,7 @@ impl BuildOptions {
 pub enum Size {
     /// This many bytes, rounded down to whole blocks.
     Bytes(u64),
-    /// The smallest whole number of segments that holds the tree, and this much more.
+    /// The smallest whole number of segments that holds the tree and leaves the headroom free.
     Auto(Headroom),
 }
 
@@ -139,11 +140,11 @@ impl Default for Size {
 pub enum Headroom {
     /// Bytes.
     Bytes(u64),
-    /// Percent of what the tree takes.
+    /// Percent of the tree's size.
     Percent(u64),
 }
 
-/// Who owns the files of an image.
+/// The owner of the files of an image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Owner {
     /// Users and groups of the source.
@@ -171,7 +172,8 @@ impl Exclude {
         Self::Path(bytes.strip_suffix(b"/").unwrap_or(bytes).to_vec())
     }
 
-    /// Leaves out the paths in which an expression of the crate `regex` matches; the error says where it is wrong.
+    /// Leaves out the paths in which an expression of the crate `regex` matches. The error of an invalid
+    /// expression names the position.
     pub fn regex(text: &str) -> std::result::Result<Self, String> {
         regex::bytes::RegexBuilder::new(text)
             .unicode(false)

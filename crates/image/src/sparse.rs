@@ -13,7 +13,7 @@ use std::path::Path;
 const PART: u64 = 1 << 20;
 const BLOCK: u64 = BLOCK_SIZE as u64;
 
-/// A nameless file beside the image, for the raw image.
+/// An unnamed file for the raw image, in the directory of the image.
 pub(crate) fn scratch(target: &File, image: &Path) -> Result<File> {
     // The target may have no name yet, but it is in a directory.
     let path = std::fs::read_link(format!("/proc/self/fd/{}", target.as_raw_fd()));
@@ -21,7 +21,8 @@ pub(crate) fn scratch(target: &File, image: &Path) -> Result<File> {
     tempfile::tempfile_in(directory_of(path)).map_err(|e| Error::host("create a file beside", image, e))
 }
 
-/// Converts a raw image of some size, of which some blocks are used. What no reader uses is not stored: flash keeps what it had there.
+/// Converts a raw image of `bytes` bytes, in which the blocks of `used` are in use. Other blocks are not
+/// stored: flash keeps its old content there.
 pub(crate) fn pack(
     raw: &File,
     bytes: u64,

@@ -47,7 +47,7 @@ pub(crate) struct Inode {
     /// Directory and name that it was found under first, in the order of the image.
     pub(crate) parent: Index,
     pub(crate) name: Box<[u8]>,
-    /// Number of names; of directories the number of those in them that are directories, and two.
+    /// Number of names; for a directory, the number of its subdirectories plus two.
     pub(crate) links: u32,
 }
 
@@ -58,7 +58,7 @@ pub(crate) enum Choice {
     With(Compression),
 }
 
-/// What an inode is.
+/// Type and content of an inode.
 #[derive(Debug)]
 pub(crate) enum Kind {
     Directory(Names),
@@ -201,8 +201,8 @@ impl Tree {
         path_of(&self.path(index))
     }
 
-    /// Numbers the inodes level by level, and by the bytes of their names within a directory, whatever order they were found
-    /// in; drops those without a name, and counts links.
+    /// Numbers the inodes level by level, and by the bytes of their names within a directory, whatever order
+    /// they were found in; drops those without a name, and counts links.
     pub(crate) fn in_order(self) -> Result<Self> {
         self.in_order_below(ROOT)
     }

@@ -22,9 +22,9 @@ pub struct FirstCheckpoint<'a> {
     pub layout: &'a Layout,
     /// Its options.
     pub opts: &'a MkfsOptions,
-    /// What is in use.
+    /// Blocks and nodes in use.
     pub counts: Counts,
-    /// Segment and block where each log goes on.
+    /// Next segment and block of each log.
     pub positions: [(SegNo, u16); 6],
     /// Summaries of the data logs.
     pub data: [&'a RawSummaryBlock; 3],
@@ -40,7 +40,7 @@ pub struct FirstCheckpoint<'a> {
     pub trimmed: bool,
 }
 
-/// What is in use on a new volume.
+/// Blocks and nodes in use on a new volume.
 #[derive(Clone, Copy, Debug)]
 pub struct Counts {
     /// Blocks that hold data or nodes, or are reserved.
@@ -49,7 +49,7 @@ pub struct Counts {
     pub nodes: u64,
     /// Inodes.
     pub inodes: u64,
-    /// Number behind the last node.
+    /// Number after the last node.
     pub next_nid: u32,
     /// Segments of the logs.
     pub segments: u32,
@@ -188,7 +188,7 @@ impl Content {
         self.nodes.iter().zip(0..).map(|((ino, _), i)| entry(*ino, i)).collect()
     }
 
-    /// An entry for each log, so that the empty ones have their type too.
+    /// An entry for each log, so that empty segments have a type too.
     fn sit_journal(&self, layout: &Layout, logs: &[LogType]) -> Vec<RawSitJournalEntry> {
         let entry = |&log: &LogType| {
             let valid = self.valid_blocks(log);

@@ -15,7 +15,7 @@ const MODE_LOST_FOUND: u16 = 0o040_700;
 const MODE_QUOTA: u16 = 0o100_600;
 /// Where inode numbers start that are free to choose.
 const FIRST_INO: u32 = Ino::ROOT.0 + 1;
-/// What a node written before the first checkpoint carries.
+/// Checkpoint version of nodes written before the first checkpoint.
 const CP_VER: u64 = 1;
 
 /// All node and data blocks of a fresh volume, in the order of their addresses.
@@ -28,7 +28,7 @@ pub(crate) struct Content {
     pub quota_inos: [Option<Ino>; 3],
 }
 
-/// What the inodes differ in.
+/// The properties in which the inodes differ.
 struct NewInode {
     mode: u16,
     links: u32,
@@ -42,7 +42,7 @@ struct Builder<'a> {
     features: Features,
     time: u64,
     checksum_seed: u32,
-    /// Who owns all files.
+    /// Uid and gid of all files.
     owner: (u32, u32),
     layout: &'a Layout,
     content: Content,
@@ -73,13 +73,14 @@ impl Content {
         builder.content
     }
 
-    /// The nid behind the last one in use.
+    /// The nid after the last one in use.
     pub(crate) fn next_free_nid(&self) -> Nid {
         Nid(Nid::ROOT.0 + self.nodes.len() as u32)
     }
 }
 
-/// Inodes of the quota files of users, groups and projects, if the features ask for them. They follow the root directory.
+/// Inodes of the quota files of users, groups and projects, if the features require them. They follow the
+/// root directory.
 #[must_use]
 pub fn quota_inos(features: Features) -> [Option<Ino>; 3] {
     if !features.contains(Features::QUOTA_INO) {

@@ -5,8 +5,8 @@ use segno_format::sit::LogType;
 /// Start segment of each log, indexed by [`LogType`].
 pub(crate) type CurSegs = [SegNo; 6];
 
-/// Logs in zones of their own. Node logs and hot data come first; warm data starts in the middle and cold data at a quarter of the
-/// main area, so that each has room ahead.
+/// One zone for each log. Node logs and hot data come first. Warm data starts in the middle and cold data at
+/// a quarter of the main area, so that each has free zones after it.
 pub(crate) fn spread(zones: u32, segs_per_zone: u32) -> CurSegs {
     let quarter = (zones / 4).saturating_sub(1).max(4);
     let half = (zones / 2).saturating_sub(1).max(quarter.saturating_add(1));

@@ -70,7 +70,7 @@ pub enum MkfsError {
     Occupied {
         /// The device.
         path: String,
-        /// What is there.
+        /// Its contents.
         contents: Contents,
     },
     /// A device that refuses writes.
@@ -87,7 +87,7 @@ pub enum MkfsError {
     Io {
         /// The device.
         path: String,
-        /// What was going on.
+        /// The operation that failed.
         doing: &'static str,
         /// The system's reason.
         source: std::io::Error,
@@ -105,7 +105,7 @@ impl MkfsError {
     }
 }
 
-/// What comes before overwriting: remains of a volume still have files.
+/// Advice before overwriting: the remains of a wiped volume still have files.
 fn first(path: &str, contents: &Contents) -> String {
     if contents.is_wiped_volume() {
         format!("copy its files with `segno rescue {path} DIR`, then ")

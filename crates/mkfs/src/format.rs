@@ -13,7 +13,7 @@ use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Geometry};
 use segno_layout::nat_block;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What was made.
+/// The new volume.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// Where everything is.
@@ -24,10 +24,11 @@ pub struct Report {
     pub checkpoint_ver: u32,
 }
 
-/// Formats a volume on these devices; the first one gets the superblocks. Contents are refused, and with `force` lost.
+/// Formats a volume on these devices; the first one gets the superblocks. Contents are refused, and with
+/// `force` lost.
 ///
-/// Up to one write the old contents are untouched. This write marks the device as being formatted, and only the last ones,
-/// of the superblocks, take the mark away.
+/// Up to one write the old contents are untouched. This write marks the device as being formatted, and only
+/// the last ones, of the superblocks, take the mark away.
 pub fn format(members: &[Member], opts: &MkfsOptions) -> Result<Report, MkfsError> {
     let zones = zones::of(members)?;
     let opts = &zones::fit(&zones, opts)?;
@@ -130,7 +131,7 @@ fn uuid(opts: &MkfsOptions) -> Result<[u8; 16], MkfsError> {
         return Ok(uuid);
     }
     let mut uuid: [u8; 16] = random()?;
-    // A random (version 4) UUID says so in these bits.
+    // These bits mark a random (version 4) UUID.
     let [_, _, _, _, _, _, version, _, variant, ..] = &mut uuid;
     *version = *version & 0x0F | 0x40;
     *variant = *variant & 0x3F | 0x80;
@@ -145,7 +146,7 @@ fn checkpoint_ver(opts: &MkfsOptions) -> Result<u32, MkfsError> {
     }
 }
 
-/// Up to 256 bytes come at once.
+/// getrandom(2) returns up to 256 bytes at once.
 fn random<const N: usize>() -> Result<[u8; N], MkfsError> {
     let mut bytes = [0; N];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())

@@ -13,9 +13,9 @@ pub(crate) const CKPT_SEGMENTS: u32 = 2;
 const BITMAP_ROOM: u32 = CHECKSUM_OFFSET_MAX - CHECKSUM_OFFSET_MIN;
 /// Bytes of a version bitmap for each segment of one copy.
 const BITMAP_PER_SEG: u32 = BLOCKS_PER_SEG / 8;
-/// Bytes of the two superblocks and what precedes them.
+/// Bytes of the two superblocks and the space in front of them.
 const SUPERBLOCK_BYTES: u64 = 2 * BLOCK_SIZE as u64;
-/// NAT segments kept with `large_nat_bitmap`, of those that could hold a node for every block.
+/// Share of NAT segments kept with `large_nat_bitmap`, in percent of a NAT with a node for every block.
 const LARGE_NAT_PERCENT: u32 = 20;
 
 /// Where everything will be.
@@ -105,13 +105,13 @@ pub(crate) fn plan_within(sizes: &[u64], opts: &MkfsOptions) -> Result<Layout, M
     Ok(Layout { geo, device_segments, reserve, cursegs })
 }
 
-/// Whether every block has an address that is none of the markers.
+/// Whether all block addresses are below the marker addresses.
 fn fits(segment0: u32, segments: u64) -> bool {
     let end = segments.saturating_mul(BLOCKS_PER_SEG.into()).saturating_add(segment0.into());
     segments <= MAX_SEGMENTS.into() && end <= BlockAddr::COMPRESS.0.into()
 }
 
-/// First block behind the superblocks at which a zone starts, as seen from the start of the disk.
+/// First block after the superblocks at which a zone starts. Zones are counted from the start of the disk.
 fn segment0(sizes: &[u64], opts: &MkfsOptions) -> Result<u32, MkfsError> {
     let zone_blocks = u64::from(opts.segs_per_zone()) * u64::from(BLOCKS_PER_SEG);
     if opts.has(Features::RO) {
@@ -127,7 +127,8 @@ fn segment0(sizes: &[u64], opts: &MkfsOptions) -> Result<u32, MkfsError> {
     })
 }
 
-/// Whole zones of each device. Each must have one: a device without segments would end the list in the superblock early.
+/// Whole zones of each device. Each must have one: a device without segments would end the list in the
+/// superblock early.
 fn device_segments(sizes: &[u64], segment0: u32, segs_per_zone: u32) -> Result<Vec<u32>, MkfsError> {
     let zone_blocks = u64::from(segs_per_zone) * u64::from(BLOCKS_PER_SEG);
     let mut out = Vec::with_capacity(sizes.len());
@@ -143,7 +144,7 @@ fn device_segments(sizes: &[u64], segment0: u32, segs_per_zone: u32) -> Result<V
     Ok(out)
 }
 
-/// Segments of the metadata areas behind the checkpoint.
+/// Segments of the metadata areas after the checkpoint.
 struct Areas {
     sit: u32,
     nat: u32,

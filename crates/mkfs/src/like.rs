@@ -6,8 +6,9 @@ use segno_format::superblock::Superblock;
 use segno_format::{BLOCK_SIZE, Features};
 
 impl MkfsOptions {
-    /// Options with which a volume on a device of so many blocks has the geometry, reserve, features, label, id and extension lists of this
-    /// one. Owner of the root and time stamps are not kept in superblock and checkpoint: they stay those of the default.
+    /// Options for a volume with the geometry, reserve, features, label, id and extension lists of this one,
+    /// on a device of `device_blocks` blocks. The owner of the root and time stamps are in neither superblock
+    /// nor checkpoint, so they keep their defaults.
     pub fn like(sb: &Superblock, cp: &RawCheckpoint, device_blocks: u64) -> Result<Self, MkfsError> {
         let raw = &sb.raw;
         let (cold, hot) = (texts(&sb.extensions(false)), texts(&sb.extensions(true)));
@@ -41,7 +42,8 @@ impl MkfsOptions {
     }
 }
 
-/// The share of which the whole segments are those kept from users beside the reserved ones.
+/// An over-provision ratio that yields `over - reserved` segments kept from users, in addition to the
+/// reserved ones.
 fn percent(main: u32, reserved: u32, over: u32) -> f64 {
     let (of, kept) = (main.saturating_sub(reserved).max(1), over.saturating_sub(reserved));
     (f64::from(kept) + 0.5) * 100.0 / f64::from(of)

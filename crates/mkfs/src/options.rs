@@ -1,4 +1,4 @@
-//! What a caller can choose, and the choices that `mkfs.f2fs` refuses.
+//! Options of a caller, and the values that `mkfs.f2fs` refuses.
 use crate::MkfsError;
 use segno_format::superblock::{MAX_EXTENSIONS, MAX_SEGMENTS};
 use segno_format::{BLOCKS_PER_SEG, Features};
@@ -22,7 +22,7 @@ const NEED_EXTRA_ATTR: Features = Features::PRJQUOTA
     .union(Features::INODE_CRTIME)
     .union(Features::COMPRESSION);
 
-/// Features that a formatter may be asked for.
+/// Features that can be requested.
 const SUPPORTED: Features = NEED_EXTRA_ATTR
     .union(Features::ENCRYPT)
     .union(Features::EXTRA_ATTR)
@@ -48,7 +48,7 @@ impl CasefoldFlags {
     }
 }
 
-/// How to format. The default is what `mkfs.f2fs` does without options.
+/// Options of a format. The defaults are those of `mkfs.f2fs`.
 #[derive(Clone, Debug)]
 pub struct MkfsOptions {
     /// Volume label, at most 512 UTF-16 units.
@@ -57,20 +57,20 @@ pub struct MkfsOptions {
     pub features: Features,
     /// Share of the main area kept from users; the best one for the size when `None`.
     pub overprovision_percent: Option<f64>,
-    /// Sections that only cleaning may use; what suits the over-provision when `None`.
+    /// Sections that only cleaning may use; if `None`, derived from the over-provision.
     pub reserved_sections: Option<u32>,
     /// Make a zoned volume: each section is a zone of the device, and the metadata is in conventional zones.
     pub zoned: bool,
-    /// Segments in a section; on a zoned volume those of a zone.
+    /// Segments in a section; on a zoned volume, segments in a device zone.
     pub segs_per_sec: u32,
     /// Sections in a zone.
     pub secs_per_zone: u32,
-    /// Keep the NAT version bitmap behind the checkpoint, for many more nodes on large volumes.
+    /// Keep the NAT version bitmap after the checkpoint block, to allow many more nodes on large volumes.
     pub large_nat_bitmap: bool,
     /// Use only the first blocks of the first device.
     pub blocks: Option<u64>,
-    /// Blocks to leave free behind the volume, for its journal; a few more if it takes that to begin at a multiple of 2 MiB. Of several
-    /// devices, on the first.
+    /// Blocks to leave free after the volume for its journal; some more if needed for a start at a multiple
+    /// of 2 MiB. With several devices, on the first.
     pub gap_blocks: u64,
     /// Byte at which the first device starts on its disk, so that zones can be aligned there.
     pub partition_start: u64,
@@ -131,7 +131,7 @@ impl MkfsOptions {
         self.segs_per_sec.saturating_mul(self.secs_per_zone)
     }
 
-    /// The features asked for and those that come with them: project quota is kept in a quota file.
+    /// The requested features and the features that they imply: project quota is kept in a quota file.
     #[must_use]
     pub fn all_features(&self) -> Features {
         let mut all = self.features;

@@ -1,4 +1,4 @@
-//! The first content of a quota file: what root owns.
+//! The first content of a quota file: the usage of root.
 use segno_format::quota::{QuotaEntry, QuotaTable};
 
 /// The quota file of one kind: 0 user, 1 group, 2 project.

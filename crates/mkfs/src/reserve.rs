@@ -1,14 +1,15 @@
 //! Overprovision: how much of the main area is kept from users so that cleaning always finds room.
 //!
-//! The kernel and fsck accept any plausible numbers here, so there is one rule: that of mkfs.f2fs 1.15, which keeps about
-//! twice as many free sections for the cleaner as 1.16 does. Unlike 1.15, segments that do not fill a zone at the end of
-//! a device are not counted: 1.15 reports them as free although no section contains them.
+//! The kernel and fsck accept any plausible numbers here, so there is one rule: that of mkfs.f2fs 1.15, which
+//! keeps about twice as many free sections for the cleaner as 1.16 does. Unlike 1.15, segments that do not
+//! fill a zone at the end of a device are not counted: 1.15 reports them as free although no section contains
+//! them.
 use crate::{MkfsError, MkfsOptions};
 use segno_format::BLOCKS_PER_SEG;
 
 /// Segments that the logs fill while the cleaner works.
 const CURSEGS: u32 = 6;
-/// Main areas below this many segments get coarse, large ratios.
+/// Main areas with fewer segments get coarse, large ratios.
 const SMALL_MAIN: u32 = 256;
 
 /// The reserve of a volume.
@@ -59,7 +60,7 @@ impl Reserve {
     }
 }
 
-/// Free segments that the cleaner needs when a section it cleans is full but for `percent`.
+/// Free segments that the cleaner needs to clean a section of which only `percent` is free.
 fn rsvd_segments(percent: f64, segs_per_sec: u32) -> f64 {
     (2.0 * (100.0 / percent + 1.0) + f64::from(CURSEGS)) * f64::from(segs_per_sec)
 }
@@ -68,7 +69,7 @@ fn rsvd_segments(percent: f64, segs_per_sec: u32) -> f64 {
 fn best_percent(main: u32, segs_per_sec: u32) -> f64 {
     let (mut percent, last, step) = if main < SMALL_MAIN { (10.0, 95.0, 5.0) } else { (0.01, 10.0, 0.01) };
     let (mut best, mut most) = (percent, f64::NEG_INFINITY);
-    // The sum, not a product, is what mkfs.f2fs uses; rounding decides some sizes.
+    // mkfs.f2fs adds steps instead of multiplying; rounding decides some sizes.
     while percent <= last {
         let rest = f64::from(main) - rsvd_segments(percent, segs_per_sec);
         let space = rest - rest * percent / 100.0;

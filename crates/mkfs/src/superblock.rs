@@ -13,8 +13,8 @@ const MINOR_VERSION: u16 = 15;
 /// UTF-8 of Unicode 12.1, the only encoding there is.
 const ENCODING_UTF8_12_1: u16 = 1;
 
-/// The superblock of a volume with this layout, checked as a reader would check it. `quota_inos` are the inodes of the quota
-/// files of users, groups and projects.
+/// The superblock of a volume with this layout, checked as a reader would check it. `quota_inos` are the
+/// inodes of the quota files of users, groups and projects.
 pub fn superblock(
     layout: &Layout,
     opts: &MkfsOptions,
@@ -58,7 +58,7 @@ fn put_identity(sb: &mut RawSuperblock, opts: &MkfsOptions, uuid: [u8; 16]) {
     [sb.root_ino, sb.node_ino, sb.meta_ino] = [Ino::ROOT, Ino::NODE, Ino::META].map(|n| U32::new(n.0));
 }
 
-/// What the superblock's text fields say about who formatted.
+/// Name and version of the formatter, in the superblock's text fields.
 const VERSION: &str = concat!("segno-mkfs ", env!("CARGO_PKG_VERSION"));
 
 fn put_geometry(sb: &mut RawSuperblock, geo: &Geometry) {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// Blocks at the start of a device where other file systems, volume managers and partition tables have their marks.
 const SIGNATURE_BLOCKS: u64 = 512;
-/// Blocks that are marked while a device is formatted: those of the superblocks.
+/// Blocks that are marked while a device is formatted: the superblocks.
 const MARKED: u64 = SUPERBLOCK_COPIES.len() as u64;
 /// Blocks that a journal begins with.
 const JOURNAL_SUPERBLOCKS: usize = 2;
@@ -60,8 +60,9 @@ impl<'a> Target<'a> {
         Ok(Self { members, sizes, volume, starts, sequential })
     }
 
-    /// Replaces the superblocks, or whatever is in their place, by the mark of a format that is under way. An old volume keeps
-    /// its second copy until the mark is durable in the place of the first, and its other devices until both are gone.
+    /// Replaces the superblocks, or whatever is in their place, by the mark of a format that is under way. An
+    /// old volume keeps its second copy until the mark is durable in the place of the first, and its other
+    /// devices until both are gone.
     pub(crate) fn mark_unfinished(&self) -> Result<(), MkfsError> {
         if self.zeroed() {
             return Ok(());
@@ -124,8 +125,8 @@ impl<'a> Target<'a> {
         Ok(())
     }
 
-    /// Removes the signatures of other file systems. Of several devices only the first, which gets the superblocks, keeps the
-    /// mark.
+    /// Removes the signatures of other file systems. Of several devices only the first, which gets the
+    /// superblocks, keeps the mark.
     pub(crate) fn clear_signatures(&self) -> Result<(), MkfsError> {
         let ends = self.starts.iter().skip(1).copied().chain([self.volume.block_count()]);
         for (i, (&start, end)) in self.starts.iter().zip(ends).enumerate() {
@@ -135,8 +136,8 @@ impl<'a> Target<'a> {
         Ok(())
     }
 
-    /// Makes blocks read as zeros. They are read first and zeros written only where something is: after a discard most
-    /// devices have nothing there, but few promise it.
+    /// Makes blocks read as zeros. They are read first, and zeros are written only over other contents: after
+    /// a discard most devices return zeros, but few guarantee it.
     pub(crate) fn clear(&self, range: Range<u64>) -> Result<(), MkfsError> {
         if self.zeroed() {
             return Ok(());

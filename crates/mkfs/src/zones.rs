@@ -1,4 +1,4 @@
-//! What a zoned volume asks of its devices.
+//! Requirements of a zoned volume on its devices.
 use crate::{Layout, Member, MkfsError, MkfsOptions};
 use segno_device::{Zone, ZoneKind};
 use segno_format::BLOCKS_PER_SEG;
@@ -15,7 +15,8 @@ pub(crate) fn of(members: &[Member]) -> Result<Vec<Vec<Zone>>, MkfsError> {
     members.iter().map(one).collect()
 }
 
-/// The options with sections as large as zones. A device with zones that must be written in order needs a zoned volume.
+/// The options with sections as large as zones. A device with zones that must be written in order needs a
+/// zoned volume.
 pub(crate) fn fit(zones: &[Vec<Zone>], opts: &MkfsOptions) -> Result<MkfsOptions, MkfsError> {
     let sequential = || zones.iter().flatten().filter(|z| z.kind == ZoneKind::Sequential);
     let Some(first) = sequential().next() else {

@@ -14,7 +14,7 @@ pub struct Entry<'a> {
     pub name: &'a [u8],
     /// Inode that it leads to.
     pub ino: Ino,
-    /// What the entry says that the inode is; `None` for a number without meaning.
+    /// The file type in the entry; `None` for an unknown value.
     pub file_type: Option<FileType>,
 }
 

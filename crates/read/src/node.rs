@@ -37,7 +37,7 @@ impl Inode {
         self.ino
     }
 
-    /// What it is.
+    /// The file type.
     #[must_use]
     pub fn file_type(&self) -> FileType {
         FileType::of_mode(self.raw().i_mode.get())

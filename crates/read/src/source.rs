@@ -1,4 +1,4 @@
-//! Where bytes come from.
+//! Sources of a volume's bytes.
 use segno_format::{BLOCK_SIZE, Block, BlockAddr};
 use segno_layout::Reader;
 use zerocopy::IntoBytes;

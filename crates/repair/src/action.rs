@@ -1,4 +1,4 @@
-//! What a repair does, in words.
+//! Descriptions of the changes of a repair.
 use segno_format::text;
 use serde::Serialize;
 
@@ -14,7 +14,7 @@ pub struct Action {
     /// All bytes of the path in hexadecimal, if they are not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_bytes: Option<String>,
-    /// What is done.
+    /// The change, as a sentence.
     pub text: String,
 }
 

@@ -1,4 +1,4 @@
-//! Data blocks: each slot in use has a block of its own, that is a data block and holds this file's bytes.
+//! Data blocks: each used slot must have a data block with this file's bytes that no other slot has.
 use crate::blocks::BlockSet;
 use crate::error::Result;
 use crate::state::State;
@@ -43,7 +43,7 @@ pub(crate) fn run(state: &mut State<'_>) -> Result<()> {
     inos.into_iter().try_for_each(|ino| clusters(state, ino))
 }
 
-/// A compressed cluster begins with a mark, then come its blocks, then nothing else. Any other is a hole.
+/// A compressed cluster has a mark, then its blocks, then empty slots. Any other content becomes a hole.
 fn clusters(state: &mut State<'_>, ino: u32) -> Result<()> {
     let raw: RawInode = *state.block(ino)?.view();
     if !raw.is_compressed() {
@@ -82,13 +82,15 @@ fn marker(state: &mut State<'_>, ino: u32, raw: &RawInode, slot: Slot) -> Result
     Ok(())
 }
 
-/// Whether the block holds this file's bytes: the summary says so, or else the SIT says that it is in use.
+/// Whether the block holds this file's bytes: the summary names the slot, or else the SIT has the block in
+/// use.
 fn is_own(state: &State<'_>, slot: &Slot) -> Result<bool> {
     let Some((seg, _)) = state.vol.geo.seg_of(slot.addr) else { return Ok(false) };
     if names(state, slot)? {
         return Ok(true);
     }
-    // A summary that names another node is wrong if that node does not claim the block, and that cannot be seen of a lost one.
+    // A summary that names another node is wrong if that node does not claim the block, and that cannot be
+    // seen of a lost one.
     let owner = state.vol.ssa.owner(slot.addr)?.map(|owner| owner.entry.nid());
     let of_lost =
         owner.is_some_and(|nid| state.vol.nat.used(nid).is_some() && !state.nodes.contains_key(&nid.0));
@@ -99,7 +101,7 @@ fn is_own(state: &State<'_>, slot: &Slot) -> Result<bool> {
     Ok(state.is_valid(slot.addr) && !of_nodes)
 }
 
-/// Whether the summary of a block has this slot, in a segment of data as the summary or the SIT says.
+/// Whether the summary of a block names this slot, in a segment that the summary or the SIT marks as data.
 fn names(state: &State<'_>, slot: &Slot) -> Result<bool> {
     let version = state.nodes.get(&slot.nid).map_or(0, |n| n.version);
     let owner = state.vol.ssa.owner(slot.addr)?;

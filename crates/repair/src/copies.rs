@@ -9,12 +9,13 @@ use segno_journal::{About, Area};
 use segno_layout::Superblocks;
 use std::sync::Arc;
 
-/// How bad a superblock is: features that cannot be, errors of the volume with it, an end behind that of the device, no journal
-/// of the volume behind that end, segments that are no whole number of zones, a damaged list of devices.
+/// Defects of a superblock, worst first: impossible features, number of errors of the volume with it, an end
+/// beyond the device, no journal of the volume after that end, an incomplete last zone, a damaged list of
+/// devices.
 type Rank = (bool, u64, bool, bool, bool, bool);
 
-/// The device with the better superblock in both places, in memory; the device itself if the copies do not contradict. The flag
-/// says that nothing tells which one is right, and that the first was taken.
+/// The device with the better superblock in both places, in memory; the device itself if the copies do not
+/// contradict. The flag is set if no criterion decides between the copies and the first was taken.
 pub(crate) fn settled(device: &Arc<dyn BlockDevice>) -> Result<(Arc<dyn BlockDevice>, bool)> {
     let copies = Superblocks::load(&**device)?;
     let Some(both) = copies.contradicting() else { return Ok((device.clone(), false)) };
@@ -62,7 +63,7 @@ fn is_whole_zones(sb: &Superblock) -> bool {
     u64::from(sb.raw.segment_count.get()).is_multiple_of(zone.max(1))
 }
 
-/// Names are text, and nothing comes behind the first empty one.
+/// Whether the names are text and all entries after the last device are empty.
 fn is_list_of_devices(sb: &Superblock) -> bool {
     let is_text =
         |path: &[u8]| std::str::from_utf8(path).is_ok_and(|path| !path.chars().any(char::is_control));
@@ -70,7 +71,8 @@ fn is_list_of_devices(sb: &Superblock) -> bool {
     sb.devices.iter().all(|d| is_text(&d.path)) && sb.raw.devs.iter().skip(sb.devices.len()).all(is_empty)
 }
 
-/// Makes the superblock that the plan follows the first write: before it is in both places, the volume in force is another one.
+/// Makes the superblock that the plan follows the first write: before it is in both places, the volume in
+/// force is another one.
 pub(crate) fn write_first(
     device: &Arc<dyn BlockDevice>,
     settled: &Arc<dyn BlockDevice>,

@@ -59,7 +59,7 @@ fn write_inline(state: &mut State<'_>, ino: u32, dir: &Dir, parent: u32) -> Resu
     Ok(true)
 }
 
-/// Makes a directory with blocks of an inline one; its names are placed anew.
+/// Moves an inline directory to blocks; all names get new places.
 fn to_blocks(state: &mut State<'_>, ino: u32, dir: &mut Dir) -> Result<()> {
     dir.inline = false;
     dir.names.iter_mut().for_each(|n| n.place = None);
@@ -155,7 +155,8 @@ impl Blocks<'_, '_> {
         self.new.get_mut(&b).ok_or(RepairError::Invariant("a block of a directory that was added is there"))
     }
 
-    /// Keeps blocks that are as before, drops those without names, and gives the others to the state. The size follows with the counts.
+    /// Keeps blocks that are as before, drops those without names, and gives the others to the state. The
+    /// size follows with the counts.
     fn store(self) -> Result<()> {
         let Self { state, ino, old, new } = self;
         for (&b, &addr) in &old {

@@ -1,4 +1,4 @@
-//! Why there is no plan.
+//! Reasons for a refusal.
 use segno_check::CheckError;
 use segno_device::ReadError;
 

@@ -1,4 +1,4 @@
-//! The size of an inode's extra attributes, on which the place of everything behind them depends.
+//! The size of an inode's extra attributes, which determines the offset of everything after them.
 use crate::error::Result;
 use crate::node::inline_dots;
 use crate::state::State;
@@ -14,7 +14,8 @@ const CHECKSUM_END: u16 = 12;
 /// Inodes that share a size for it to be common.
 const COMMON: u32 = 2;
 
-/// Sizes that several inodes have, the most frequent one first. Formatter and kernels may differ in the size of theirs.
+/// Sizes that several inodes have, the most frequent one first. Formatter and kernels may differ in the size
+/// of theirs.
 pub(crate) fn common_sizes(state: &State<'_>) -> Result<Vec<u16>> {
     let mut counts: BTreeMap<u16, u32> = BTreeMap::new();
     for &ino in &state.inodes {
@@ -47,7 +48,8 @@ pub(crate) fn run(state: &mut State<'_>, ino: u32) -> Result<bool> {
     let own = block.view::<RawInode>().extra().i_extra_isize.get();
     let mut size = if state.extra_sizes.contains(&own) { own } else { usual };
     if own != usual || state.extra_sizes.len() > 1 {
-        // Where inodes have checksums, a size with which there is none, or a wrong one, is the last to be tried.
+        // On a volume with inode checksums, a stored size is tried last if with it there is no checksum or a
+        // wrong one.
         let proven = !state.vol.sb.features.contains(Features::INODE_CHKSUM)
             || block.view::<RawInode>().has_extra(CHECKSUM_END) && is_summed(state, &block);
         let own = Some(own).filter(|own| is_size(*own));

@@ -78,7 +78,8 @@ fn footer(state: &mut State<'_>, ino: u32) -> Result<()> {
     Ok(())
 }
 
-/// Directory or not: what is known of the inode, else the type in the mode, the cold bit, and if they differ what the inode holds.
+/// Decides whether an inode is a directory: by `fixed` if it is known, else by the type in the mode and the
+/// cold bit. If these two differ, its content decides.
 fn kind(block: &mut Block, dots: bool, fixed: Option<bool>) {
     let cold = block.view::<RawNode>().footer.is_cold();
     let raw: &RawInode = block.view();

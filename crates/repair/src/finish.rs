@@ -1,4 +1,4 @@
-//! What follows from everything else: counts, sizes, links and checksums of inodes.
+//! Derived fields of inodes: counts, sizes, links and checksums.
 use crate::error::Result;
 use crate::fields::size_limit;
 use crate::resolve::Tree;
@@ -64,7 +64,7 @@ fn one(state: &mut State<'_>, tree: &Tree, ino: u32, totals: &mut Totals) -> Res
             extra.i_compr_blocks.set(if released { 0 } else { counted.saved });
             raw.set_extra(&extra);
         } else if compresses && raw.has_extra(size_of::<RawExtraAttr>() as u16) {
-            // Nothing but a file is compressed, whatever the flag says.
+            // Only files are compressed, whatever the flag says.
             let mut extra = raw.extra();
             extra.i_compr_blocks.set(0);
             raw.set_extra(&extra);
@@ -130,7 +130,7 @@ fn count(state: &State<'_>, ino: u32, raw: &RawInode, slots: &[Slot]) -> Result<
     Ok(out)
 }
 
-/// Blocks that compression saves: of each compressed cluster those that hold no data.
+/// Blocks saved by compression: the slots of each compressed cluster that hold no data.
 fn saved(raw: &RawInode, slots: &[Slot]) -> u64 {
     let cluster = 1u64 << raw.extra().i_log_cluster_size.min(8);
     let starts = slots.iter().enumerate().filter(|(_, s)| s.addr == BlockAddr::COMPRESS);
@@ -142,7 +142,7 @@ fn saved(raw: &RawInode, slots: &[Slot]) -> u64 {
     starts.map(|found| cluster - stored(found)).sum()
 }
 
-/// Device files, pipes and sockets have a device number and nothing else.
+/// Device files, pipes and sockets have only a device number.
 fn special(raw: &mut RawInode, layout: &InodeLayout) {
     let kind = FileType::of_mode(raw.i_mode.get());
     if matches!(kind, FileType::Regular | FileType::Directory | FileType::Symlink | FileType::Unknown) {

@@ -44,7 +44,8 @@ pub(crate) fn run(state: &mut State<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Two of three say so: the NAT, the owner in the footer, the offset in the footer. The root is one in any case.
+/// Whether a node is an inode: at least two of NAT, owner in the footer and offset in the footer show it. The
+/// root always is.
 pub(crate) fn is_inode(nid: u32, node: &Node) -> bool {
     nid == Nid::ROOT.0
         || [node.owner == nid, node.ino == nid, node.ofs == 0].into_iter().filter(|v| *v).count() >= 2

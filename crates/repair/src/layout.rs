@@ -106,7 +106,7 @@ impl<'t> Places<'t> {
         Some(addr)
     }
 
-    /// The first segment of a section in which nothing is.
+    /// The first segment of an empty section.
     fn fresh(&self, state: &State<'_>) -> Option<SegNo> {
         let geo = &state.vol.geo;
         let opened = |sec: SecNo| self.open.iter().flatten().any(|seg| geo.sec_of(*seg) == sec);

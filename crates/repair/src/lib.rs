@@ -1,13 +1,13 @@
 //! Repair of F2FS volumes: a plan computed in memory, and its writer.
 //!
-//! [`plan()`] reads a damaged volume, decides what of it is to be believed, and computes the blocks of a volume without
-//! errors. Changed nodes and blocks get new places, tables their other copy, and the checkpoint pack that is not in force is
-//! written last, so that [`Plan::apply`] leaves the old or the repaired volume wherever it is cut. Nothing but the blocks of
-//! the plan is written.
+//! [`plan()`] reads a damaged volume, decides which structures to trust, and computes the blocks of a volume
+//! without errors. Changed nodes and blocks get new places, tables their other copy, and the checkpoint pack
+//! that is not in force is written last, so that [`Plan::apply`] leaves the old or the repaired volume
+//! wherever it is cut. Only the blocks of the plan are written.
 //!
-//! Evidence counts: the NAT, the footer of a node, the pointer to it, the summary of its block and the SIT say the same
-//! thing in different places, and the majority is right. A block never goes to a file that nothing but a damaged pointer
-//! assigns it to.
+//! Evidence counts: the NAT, the footer of a node, the pointer to it, the summary of its block and the SIT
+//! record the same fact in different places, and the majority is right. A file never gets a block on the
+//! evidence of a damaged pointer alone.
 //!
 //! Memory: a few bits for each block of the main area, about 150 bytes for each node and 200 for each name.
 #![forbid(unsafe_code)]

@@ -45,7 +45,7 @@ impl Choice<'_> {
         self.may_have(p.log, p.seg) && (off..last).all(|off| !self.claims.contains(start.offset(off)))
     }
 
-    /// Whether nothing of the other kind is in a segment.
+    /// Whether a segment has no blocks of the other kind.
     fn may_have(&self, log: LogType, seg: SegNo) -> bool {
         let other = if log.is_node() { &self.claims.data } else { &self.claims.nodes };
         other.is_empty_in(seg)

@@ -1,7 +1,7 @@
-//! Names that lead to another file than the one that had them.
+//! Names that lead to the wrong file.
 //!
-//! A damaged number in a directory gives one file a name too many and takes one from another. The first is seen by its count of
-//! links, and by a name of its own that is elsewhere.
+//! A damaged inode number in a directory gives one file a name too many and takes one from another. The first
+//! file is recognized by its link count, and by the name in its inode, which is in another place.
 use crate::error::{RepairError, Result};
 use crate::names::{Dir, Dirs};
 use crate::state::State;
@@ -33,7 +33,8 @@ struct Misleading {
     ino: u32,
 }
 
-/// Leads names back to the files that lack them. Of a file with one link, a name that another file may have had is removed.
+/// Leads names back to the files that lack them. Of a file with one link, a name that another file may have
+/// had is removed.
 pub(crate) fn run(state: &mut State<'_>, dirs: &mut Dirs, hidden: &BTreeSet<u32>) -> Result<()> {
     let mut uneven = uneven(state, dirs, hidden)?;
     if uneven.spare.is_empty() {
@@ -108,7 +109,7 @@ fn one(state: &mut State<'_>, dirs: &mut Dirs, uneven: &mut Uneven, m: &Misleadi
     let other_type = name.stored_type != name.file_type;
     let shown = text::name(&name.name);
     let target = match recorded(uneven, m.dir, &name.name) {
-        // Which name of several is the wrong one, only its type can tell.
+        // If a file has several links, only a wrong type shows which name is wrong.
         None if links > 1 && !other_type => return Ok(false),
         None => only(uneven, name.stored_type),
         target => target,

@@ -64,7 +64,7 @@ impl Dir {
         }
     }
 
-    /// What makes a name different from others here.
+    /// The identity of a name in this directory: its bytes, or their folded form.
     pub(crate) fn identity(&self, name: &[u8]) -> Vec<u8> {
         let mut folded = Vec::new();
         let folds = self.casefold && !self.encrypted && casefold(name, &mut folded).is_ok();
@@ -210,7 +210,8 @@ impl Reading {
     }
 }
 
-/// How large the first hash table of a directory is: as stored, unless another size explains the places of more names.
+/// How large the first hash table of a directory is: as stored, unless another size explains the places of
+/// more names.
 pub(crate) fn usual_level(dir: &Dir) -> u8 {
     let in_place = |level: u8| {
         let right = |n: &&Name| n.place.is_some_and(|(b, _)| level_of(b, level, n.hash).is_some());
@@ -245,7 +246,7 @@ pub(crate) fn is_misplaced(dir: &Dir, name: &Name, depth: u32) -> bool {
     })
 }
 
-/// Whether a slot goes on with a name that began before.
+/// Whether a slot continues the name of an earlier slot.
 fn tail(shape: &DentryShape, area: &[u8], slot: u32) -> bool {
     raw(shape, area, slot).is_some_and(|d| d.name_len.get() == 0)
 }

@@ -12,7 +12,7 @@ pub(crate) fn set_footer(block: &mut Block, ino: u32, ofs: u32) {
     footer.flag.set(ofs << 3 | marks);
 }
 
-/// Sets the mark that tells nodes of directories from others.
+/// Sets or clears the cold bit, which is clear in nodes of directories.
 pub(crate) fn set_cold(block: &mut Block, cold: bool) {
     let flag = &mut block.view_mut::<RawNode>().footer.flag;
     flag.set(flag.get() & !1 | u32::from(cold));

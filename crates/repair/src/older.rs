@@ -1,6 +1,7 @@
-//! Lost inodes of which an older version is left: a block of a log of nodes that the SIT has as free.
+//! Lost inodes with an older version: a block that the SIT has as free, in a segment of nodes.
 //!
-//! The slots of such an inode come from the summaries alone: blocks that the older version names may belong to others now.
+//! The slots of such an inode are taken from the summaries alone: blocks that the older version names may
+//! have other owners now.
 use crate::error::Result;
 use crate::names::Dirs;
 use crate::state::{Node, State};

@@ -15,7 +15,7 @@ use zerocopy::little_endian::{U32, U64};
 /// Checkpoints by which a pack can be ahead of the one in force.
 const VERSIONS_AHEAD: u64 = 1 << 32;
 
-/// What a pack is made of.
+/// The parts of a pack.
 pub(crate) struct Parts<'p> {
     pub claims: &'p Claims,
     pub logs: &'p Logs,
@@ -137,8 +137,9 @@ fn constants(original: &Volume<'_>) -> Result<(U64, U32, U32)> {
     Ok((cp.user_block_count, cp.rsvd_segment_count, cp.overprov_segment_count))
 }
 
-/// One more than any pack has, so that neither pack nor chain nor journal can be taken for newer. A version far from that in
-/// force is damage: nothing follows it, and a pack ahead of it might count as older than the one in force.
+/// One more than any pack has, so that neither pack nor chain nor journal can be taken for newer. A version
+/// far from that in force is damage: nothing follows it, and a pack ahead of it might count as older than the
+/// one in force.
 fn next_version(state: &State<'_>, original: &Volume<'_>) -> Result<u64> {
     let own = original.pack.cp().checkpoint_ver.get();
     let mut ahead = state.vol.pack.cp().checkpoint_ver.get().wrapping_sub(own);

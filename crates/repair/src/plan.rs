@@ -1,4 +1,4 @@
-//! The plan: what is wrong, what is done about it, and every write, in order.
+//! The plan: the errors, their repairs, and every write, in order.
 use crate::action::Action;
 use crate::blocks::BlockSet;
 use crate::error::{RepairError, Result};
@@ -27,7 +27,8 @@ use std::sync::Arc;
 /// How to repair.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanOptions {
-    /// Whether files that lost their name return under it if it is free; they are named by number in lost+found otherwise.
+    /// Whether files that lost their name return under it if it is free; they are named by number in
+    /// lost+found otherwise.
     pub restore_names: bool,
 }
 
@@ -37,22 +38,23 @@ impl Default for PlanOptions {
     }
 }
 
-/// What a mount would replay.
+/// The log that a mount would replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pending {
     /// The roll-forward chain, if there is one.
     Chain,
-    /// The metadata journal behind the volume.
+    /// The metadata journal after the volume's end.
     Journal,
 }
 
-/// Mounts and unmounts a volume in memory, so that it is replayed; an error says why it cannot be.
+/// Mounts and unmounts a volume in memory to replay it; the error is the reason why it cannot be replayed.
 pub type Replay<'r> = &'r mut dyn FnMut(Arc<Overlay>) -> std::result::Result<(), String>;
 
 /// Plans the repair of a volume.
 ///
-/// What a crash left is replayed on a volume repaired in memory: on a damaged one, replay might overwrite blocks in use. The
-/// plan is carried out in memory and checked: if anything would remain, there is no plan.
+/// Pending records and fsyncs are replayed on a volume that was repaired in memory: on a damaged one, replay
+/// might overwrite blocks in use. The plan is carried out in memory and checked. If any error would remain,
+/// no plan is returned.
 pub fn plan(
     device: &Arc<dyn BlockDevice>,
     pending: Pending,
@@ -122,7 +124,8 @@ fn plan_settled(
     }
 }
 
-/// The volume as of its checkpoint; superblocks alone if they are all that is damaged and no new checkpoint is needed.
+/// The volume as of its checkpoint; superblocks alone if they are all that is damaged and no new checkpoint
+/// is needed.
 fn plan_as_is(device: &Arc<dyn BlockDevice>, options: PlanOptions, checkpoint: bool) -> Result<Plan> {
     let original = open(&**device)?;
     let before = check(&**device, &CheckOptions::default(), &mut |_| {})?;
@@ -145,7 +148,7 @@ fn plan_as_is(device: &Arc<dyn BlockDevice>, options: PlanOptions, checkpoint: b
     Ok(out)
 }
 
-/// The volume with what a crash left.
+/// Plans the repair of the volume as it is after the replay.
 fn of_replayed(
     device: &Arc<dyn BlockDevice>,
     overlay: &Overlay,
@@ -161,7 +164,7 @@ fn of_replayed(
     Ok(out)
 }
 
-/// All writes but those of superblocks, and the names that the volume has then.
+/// All writes except to superblocks, and the resulting names.
 fn decided(
     original: &Volume<'_>,
     view: &Volume<'_>,
@@ -242,7 +245,8 @@ fn needs_tables(report: &Report) -> bool {
     report.problems.iter().any(|p| !of_superblock(p.kind) && !is_matter_of_opinion(p.kind))
 }
 
-/// The volume repaired as of its checkpoint, in memory, with the roll-forward chain or the journal still to be replayed.
+/// The volume repaired as of its checkpoint, in memory, with the roll-forward chain or the journal still to
+/// be replayed.
 fn before_replay(device: &Arc<dyn BlockDevice>, options: PlanOptions) -> Result<(Overlay, Vec<Action>)> {
     let vol = open(&**device)?;
     let (mut plan, tree) = decided(&vol, &vol, &Written::default(), options, true)?;
@@ -251,7 +255,7 @@ fn before_replay(device: &Arc<dyn BlockDevice>, options: PlanOptions) -> Result<
     Ok((plan.on_overlay(device)?, plan.actions))
 }
 
-/// What a replay wrote.
+/// Blocks that a replay wrote.
 #[derive(Default)]
 struct Written {
     /// Blocks of the main area.
@@ -260,7 +264,7 @@ struct Written {
     summaries: BTreeSet<SegNo>,
 }
 
-/// What the replay wrote. No block of it may belong to a file before the replay.
+/// Collects the blocks that the replay wrote. None of them may have belonged to a file before.
 fn written(original: &Volume<'_>, overlay: &Overlay) -> Result<Written> {
     let geo = &original.geo;
     let all: Vec<u32> = overlay.written().into_iter().filter_map(|a| u32::try_from(a).ok()).collect();
@@ -290,7 +294,7 @@ fn decide_blocks(state: &mut State<'_>) -> Result<()> {
     symlink::run(state)
 }
 
-/// All writes but those of superblocks.
+/// All writes except to superblocks.
 fn build(
     state: &mut State<'_>,
     original: &Volume<'_>,

@@ -1,4 +1,4 @@
-//! Quota files: usage counted anew, limits kept.
+//! Quota files: usage is counted again, limits are kept.
 use crate::error::{RepairError, Result};
 use crate::finish::Totals;
 use crate::state::State;
@@ -8,7 +8,7 @@ use segno_format::quota::{QUOTA_KINDS, QuotaTable};
 use segno_format::{BLOCK_SIZE, Block, BlockAddr, Features};
 use std::collections::BTreeMap;
 
-/// Bytes of a quota file that are read; those of Linux are far smaller.
+/// Maximum bytes read of a quota file; Linux's are far smaller.
 const MOST_BYTES: u64 = 1 << 30;
 
 /// Usage of one id: inodes and bytes.

@@ -1,5 +1,5 @@
-//! Inodes that are made anew: of directories, from their blocks, which summaries name, and from the parents in inodes; the
-//! root; quota files.
+//! New inodes in place of lost ones: of directories, from their blocks, which summaries name, and from the
+//! parents in inodes; of the root; of quota files.
 use crate::error::{RepairError, Result};
 use crate::names::Name;
 use crate::state::{Node, State};
@@ -12,7 +12,8 @@ use zerocopy::little_endian::U32;
 
 const ROOT: u32 = Ino::ROOT.0;
 
-/// Makes the inode of a directory that a name leads to, if anything of the directory is left; whether it is there now.
+/// Makes the inode of a directory that a name leads to, if anything of the directory is left; whether it is
+/// there now.
 pub(crate) fn run(state: &mut State<'_>, parent: u32, name: &Name) -> Result<bool> {
     let ino = name.ino;
     if name.file_type != FileType::Directory as u8

@@ -321,7 +321,7 @@ fn write(state: &mut State<'_>, tree: &mut Tree) -> Result<()> {
         let raw: RawInode = *state.block(ino)?.view();
         let (depth, is_lost_found) = (raw.i_current_depth.get(), raw.name() == LOST_FOUND);
         let Some(d) = tree.dirs.get_mut(&ino) else { continue };
-        // Versions of mkfs.f2fs differ in what `..` of lost+found says.
+        // The `..` of lost+found differs between versions of mkfs.f2fs.
         let loose = is_lost_found && parent == ROOT && d.dots[1] == Some(ino);
         let up = d.dots[1] == Some(parent) || loose;
         let right = d.dots[0] == Some(ino) && up;

@@ -1,4 +1,4 @@
-//! The volume while its repair is planned: nodes that are believed, and what is changed in memory.
+//! The volume while its repair is planned: the accepted nodes, and the changes in memory.
 use crate::action::Action;
 use crate::error::Result;
 use crate::volume::Volume;
@@ -90,7 +90,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Changes a node; the result says whether it differs from before.
+    /// Changes a node. Returns whether its block differs afterwards.
     pub(crate) fn change(&mut self, nid: u32, change: impl FnOnce(&mut Block)) -> Result<bool> {
         let old = self.block(nid)?;
         let mut new = old.clone();

@@ -1,4 +1,5 @@
-//! The tables of the repaired volume, computed from its nodes: what of them differs from the tables on the device.
+//! The tables of the repaired volume, computed from its nodes, and their differences from the tables on the
+//! device.
 use crate::blocks::BlockSet;
 use crate::error::Result;
 use crate::state::State;
@@ -113,7 +114,8 @@ pub(crate) struct Flip {
     pub block: Block,
 }
 
-/// Blocks of a table that change: `copy` says which copy is in force, `place` where one is, `make` what is to be in it.
+/// Blocks of a table that change: `copy` returns the copy in force, `place` the address of a copy, `make` the
+/// new content.
 fn flips(
     original: &Volume<'_>,
     blocks: u32,

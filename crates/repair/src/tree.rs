@@ -96,7 +96,7 @@ impl Trees<'_, '_> {
         Ok(nid)
     }
 
-    /// The node a pointer should lead to: the one it leads to, else the one that says that it belongs there.
+    /// The node for a pointer: the one it names if that belongs there, else one whose footer has this place.
     fn child(&mut self, ino: u32, ofs: u32, pointer: u32) -> Result<u32> {
         if pointer != 0 && self.belongs(ino, ofs, pointer) {
             self.take(ino, ofs, pointer)?;

@@ -20,7 +20,7 @@ pub struct Undo {
 #[derive(Debug)]
 struct Old {
     addr: u64,
-    /// Checksum of what the repair writes.
+    /// Checksum of the block that the repair writes.
     new_crc: u32,
     block: Block,
 }

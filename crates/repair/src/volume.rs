@@ -23,8 +23,8 @@ pub(crate) struct Volume<'a> {
 }
 
 impl<'a> Volume<'a> {
-    /// Loads the tables without judging them: those of the older pack, or by the second superblock, if what a mount would use cannot be;
-    /// `None` when too little is left.
+    /// Loads the tables without judging them. Falls back to the older pack or the second superblock if a
+    /// mount's choice cannot be read; `None` if too little is left.
     pub(crate) fn open(device: &'a dyn BlockDevice) -> Result<Option<Self>> {
         let Some((sb, pack)) = readable_pack(device)? else { return Ok(None) };
         let (geo, summaries) = (sb.geo, Summaries::load(&pack));
@@ -36,12 +36,12 @@ impl<'a> Volume<'a> {
         Ok(Some(Self { device, sb, geo, pack, summaries, sit, nat, ssa, orphans }))
     }
 
-    /// What the summary of a segment is for.
+    /// The type of a segment's summary.
     pub(crate) fn summary_type(&self, seg: SegNo) -> Result<Option<SummaryType>> {
         Ok(self.ssa.segment(seg, |summary| summary.parse_type(0).ok())?.flatten())
     }
 
-    /// Whether a segment has nodes, as the SIT or its summary says.
+    /// Whether a segment has nodes, according to the SIT or its summary.
     pub(crate) fn has_nodes(&self, seg: SegNo) -> Result<bool> {
         let typed = self.sit.stored_log(seg).is_some_and(LogType::is_node);
         Ok(typed || self.summary_type(seg)? == Some(SummaryType::Node))

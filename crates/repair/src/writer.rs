@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// A power cut while it is written leaves the volume as it was before or as it is after the repair.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// What is done.
+    /// The changes, described.
     pub actions: Vec<Action>,
     /// Writes; a flush follows each step.
     pub(crate) steps: Vec<Vec<(u64, Block)>>,

@@ -1,4 +1,4 @@
-//! Extended attributes: those that can be read stay.
+//! Extended attributes: readable ones are kept.
 use crate::error::Result;
 use crate::state::State;
 use segno_check::bad_xattr;

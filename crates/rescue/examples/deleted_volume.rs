@@ -80,7 +80,7 @@ fn fill(volume: &Volume, top: &str, bytes: u64, rng: &mut Rng) -> Done<Oracle> {
     Ok(oracle)
 }
 
-/// Brings deleted files back, and compares: those of `gone`, and whether any byte is that of another file.
+/// Undeletes files and compares them with `gone`. Counts blocks that hold bytes of another file.
 fn judge(image: &Path, to: &Path, gone: &Oracle, all: &[&Oracle]) -> Done<()> {
     let start = Instant::now();
     let lost = undelete(image, to)?;

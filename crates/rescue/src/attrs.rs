@@ -1,4 +1,4 @@
-//! Attributes of an inode besides its content.
+//! Attributes of an inode other than its content.
 use crate::file::{File, Opened};
 use crate::volume::Volume;
 use segno_format::inode::{Inline, RawInode};
@@ -17,7 +17,7 @@ pub struct Attribute {
 }
 
 impl Attribute {
-    /// The name that system calls use; `None` for those that are not shown.
+    /// The name as in system calls; `None` for attributes that system calls do not show.
     #[must_use]
     pub fn full_name(&self) -> Option<Vec<u8>> {
         xattr::full_name(self.index, &self.name)

@@ -1,4 +1,5 @@
-//! What fsync wrote after the checkpoint: nodes that count instead of those of the NAT.
+//! The roll-forward chain: nodes that fsync wrote after the checkpoint, and that take precedence over the
+//! NAT's.
 use crate::versions::Versions;
 use segno_format::{BlockAddr, Geometry};
 use segno_layout::{Link, Pack, certain};

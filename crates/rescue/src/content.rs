@@ -1,4 +1,4 @@
-//! The content of a file, as pieces with their offsets; what is not given is a hole.
+//! The content of a file, as pieces with their offsets. A range without a piece is a hole.
 use crate::file::{File, Opened, Slot};
 use crate::volume::Volume;
 use segno_codec::{Algorithm, decompress};
@@ -13,7 +13,7 @@ const RUN: usize = 256;
 /// Takes the pieces of a file.
 pub type Write<'a> = dyn FnMut(u64, &[u8]) -> io::Result<()> + 'a;
 
-/// What became of a file's blocks.
+/// Blocks and clusters of a file that became holes, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holes {
     /// Blocks that could not be read.
@@ -34,7 +34,7 @@ struct Output<'a, 'w> {
     result: io::Result<()>,
 }
 
-/// Gives the content of a file, block by block as far as `allowed`.
+/// Reads the content of a file, block by block, as far as `allowed`.
 pub fn read(
     volume: &Volume<'_>,
     file: &Opened,

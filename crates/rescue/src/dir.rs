@@ -1,4 +1,4 @@
-//! Names in a directory, also those that were removed and not yet overwritten.
+//! Names in a directory, including removed ones that are not overwritten yet.
 use crate::file::{File, Opened};
 use crate::volume::Volume;
 use segno_codec::casefolded_name_hash;
@@ -31,8 +31,8 @@ pub struct Name {
 /// Most blocks of a directory that are read: more than its hash levels can need for 2^31 names.
 const BLOCKS: u64 = 1 << 26;
 
-/// Reads all names but `.` and `..`. Returns whether every block could be read and made sense. A block that is in `seen` is
-/// another directory's, so however often blocks are named, each is read once; those that are read are added.
+/// Reads all names except `.` and `..`. Returns whether every block was read and valid. `seen` holds the
+/// blocks read so far, so a block that several directories name is read once and then belongs to the first.
 pub fn names(volume: &Volume<'_>, dir: &Opened, seen: &mut HashSet<u32>, mut each: impl FnMut(Name)) -> bool {
     if dir.raw().inline().contains(Inline::DENTRY) {
         return area(dir, &DentryShape::inline(&dir.layout), dir.inline_area(), None, &mut each);
@@ -78,7 +78,7 @@ fn area(
     copy.copy_from_slice(area);
     let map = (shape.slots as usize).div_ceil(8);
     copy.iter_mut().take(map).for_each(|b| *b = !*b);
-    // Whether all of them can be read says nothing: the slots are not in use.
+    // Errors do not matter here, because the slots are not in use.
     let _any = entries(shape, copy, |e| {
         let name = name(&e, true);
         if name.ino > 2 && name.hash != 0 && name.hash_right {
@@ -88,7 +88,7 @@ fn area(
     complete
 }
 
-/// Goes on behind a damaged entry, and returns whether there was none.
+/// Continues after a damaged entry. Returns whether all entries were valid.
 fn entries(shape: &DentryShape, area: &[u8], mut each: impl FnMut(Entry<'_>)) -> bool {
     let (mut slot, mut sound) = (0, true);
     while slot < shape.slots {

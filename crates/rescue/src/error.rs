@@ -1,4 +1,4 @@
-//! Why a rescue stops. Damage is no reason: it is recorded with the file that it concerns.
+//! Errors that end a rescue. Damage does not: it is recorded with its file.
 use std::io;
 use std::path::PathBuf;
 
@@ -35,7 +35,7 @@ pub enum RescueError {
 }
 
 impl RescueError {
-    /// A failure of the target. A lack of space and an interruption are errors of their own.
+    /// A failure of the target. Lack of space and interruption have separate variants.
     pub fn target(action: &'static str, path: impl Into<PathBuf>, source: impl Into<io::Error>) -> Self {
         let (path, source) = (path.into(), source.into());
         match source.kind() {

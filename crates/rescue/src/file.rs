@@ -16,7 +16,7 @@ pub struct File {
     pub node: Candidate,
     /// The block.
     pub block: Block,
-    /// What its checksum says.
+    /// State of its checksum.
     pub checked: Checked,
     /// How the block is divided.
     pub layout: InodeLayout,
@@ -51,7 +51,7 @@ pub struct Slot {
     pub nid: u32,
     /// Its number in the node.
     pub slot: u16,
-    /// What is in it.
+    /// Its content.
     pub addr: BlockAddr,
 }
 
@@ -118,7 +118,7 @@ impl Opened {
                 self.subtree(volume, choose, nid.0, (depth, offset));
             }
         }
-        // What fsync wrote may lie below indirect nodes that were not written.
+        // Nodes written by fsync may lie below indirect nodes that were not written.
         if !volume.chain.overlay.is_empty() {
             for n in volume.nodes.owned(self.node.ino, 0) {
                 if volume.chain.overlay.get(&n.nid) == Some(&n.addr) {
@@ -135,7 +135,8 @@ impl Opened {
         }
     }
 
-    /// `depth` is 1 for a direct node and at most 3, so the recursion is bounded; a node has one offset, so it is met once.
+    /// `depth` is 1 for a direct node and at most 3, so the recursion is bounded; a node has one offset, so
+    /// it is met once.
     fn subtree(&mut self, volume: &Volume<'_>, choose: &Choose<'_>, nid: u32, (depth, offset): (u32, u32)) {
         let top = choose(Some(nid), offset);
         if let Some(n) = top.filter(|_| depth == 1) {
@@ -166,8 +167,8 @@ impl Opened {
         }
     }
 
-    /// Calls `each` for the slots of the inode and of all direct nodes, a cluster at a time. Returns the number of nodes that
-    /// could not be read.
+    /// Calls `each` for the slots of the inode and of all direct nodes, a cluster at a time. Returns the
+    /// number of nodes that could not be read.
     pub fn slots(&self, volume: &Volume<'_>, mut each: impl FnMut(&[Slot])) -> u64 {
         if !self.raw().has_index() {
             return 0;

@@ -1,5 +1,6 @@
-//! Addresses of the areas when no superblock is left: from a checkpoint pack, or from the rules by which mkfs lays out a
-//! volume of that size. A guess is accepted only if summaries and logs then agree with the nodes that were found.
+//! Addresses of the areas when no superblock is left: from a checkpoint pack, or from the rules by which mkfs
+//! lays out a volume of that size. A guess is accepted only if summaries and logs then agree with the nodes
+//! that were found.
 use crate::Reader;
 use crate::versions::Versions;
 use segno_format::checkpoint::RawCheckpoint;
@@ -31,7 +32,7 @@ struct Areas {
     cp_payload: u32,
 }
 
-/// The layout that explains most of what was found; `checkpoints` are addresses of checkpoint blocks.
+/// The layout that fits most of the nodes found; `checkpoints` are addresses of checkpoint blocks.
 pub(crate) fn guess(reader: &Reader<'_>, nodes: &Versions, checkpoints: &[u32]) -> Option<Geometry> {
     let mut best: Option<(usize, Geometry)> = None;
     for areas in from_packs(reader, checkpoints).into_iter().chain(from_size(reader)) {
@@ -44,7 +45,7 @@ pub(crate) fn guess(reader: &Reader<'_>, nodes: &Versions, checkpoints: &[u32]) 
     best.map(|(_, geo)| geo)
 }
 
-/// Packs lie one segment apart, and their bitmaps tell the sizes of SIT and NAT.
+/// Packs are one segment apart, and the sizes of SIT and NAT follow from their bitmaps.
 fn from_packs(reader: &Reader<'_>, checkpoints: &[u32]) -> Vec<Areas> {
     let mut out = Vec::new();
     for &at in checkpoints {
@@ -70,7 +71,7 @@ fn from_packs(reader: &Reader<'_>, checkpoints: &[u32]) -> Vec<Areas> {
     out
 }
 
-/// Blocks behind the checkpoint block that hold the SIT bitmap; `None` if the NAT bitmap does not fit.
+/// Blocks after the checkpoint block that hold the SIT bitmap; `None` if the NAT bitmap does not fit.
 fn payload(sit: u32, nat: u32) -> Option<u32> {
     let (sit, nat) = (sit / 2 * (BLOCKS_PER_SEG / 8), nat / 2 * (BLOCKS_PER_SEG / 8));
     match sit > BITMAP_ROOM_SIT {
@@ -87,7 +88,7 @@ fn ssa_segments(sit: u32, nat: u32, main: u32, zone: u32) -> u32 {
     ssa.saturating_add(all.next_multiple_of(zone) - all)
 }
 
-/// What mkfs makes of a device of this size, without options.
+/// Layouts that mkfs, without options, makes on a device of this size.
 fn from_size(reader: &Reader<'_>) -> Vec<Areas> {
     let blocks = reader.end();
     let start = u32::try_from(reader.base()).unwrap_or(0);
@@ -153,8 +154,8 @@ impl Areas {
     }
 }
 
-/// Nodes whose summary names them, packs that are valid, and logs that end where a node says; 0 if a node lies before the main
-/// area, or if there are only packs.
+/// Counts nodes whose summary names them, valid packs, and logs whose end matches their last node. The score
+/// is 0 if a node lies before the main area or if only packs fit.
 fn score(reader: &Reader<'_>, nodes: &Versions, geo: &Geometry) -> usize {
     let all = nodes.all();
     if all.first().is_some_and(|n| n.addr < geo.main_blkaddr) {

@@ -19,7 +19,7 @@ pub enum Class {
     C,
 }
 
-/// What was found out about the content of an inode.
+/// Evidence about the content of an inode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Blocks {
     /// Data blocks with an address.
@@ -85,7 +85,7 @@ impl Verdicts {
         for &r in placed {
             let Some(file) = open(volume, tree, r) else { continue };
             for n in std::iter::once(&file.node).chain(file.dnodes.values()) {
-                // A node is where its footer says, so the slot that names its block is wrong.
+                // A node is at the place its footer names, so the slot that names its block is wrong.
                 if let Some(claim) = best.get_mut(&n.addr) {
                     *claim = Claim { proven: true, version: u32::MAX, owner: (n.nid, u16::MAX) };
                 }
@@ -121,7 +121,7 @@ impl Verdicts {
         s.addr.is_real() && self.owners.get(&s.addr.0).is_some_and(|&owner| owner != (s.nid, s.slot))
     }
 
-    /// What was found out about an inode.
+    /// The evidence about the content of an inode.
     #[must_use]
     pub fn blocks(&self, ino: u32) -> Blocks {
         self.blocks.get(&ino).copied().unwrap_or_default()
@@ -186,7 +186,8 @@ fn judge(volume: &Volume<'_>, s: &Slot, blocks: &mut Blocks) {
     }
 }
 
-/// Whether the summary of a block names a slot, or another one that exists; `None` if it says nothing of use.
+/// Whether the summary of a block names this slot (`true`) or a node that exists (`false`); `None` if it
+/// proves nothing.
 pub(crate) fn proves(volume: &Volume<'_>, s: &Slot) -> Option<bool> {
     let Owner { kind, entry } = volume.owner(s.addr)?;
     if kind == SummaryType::Data && entry.nid.get() == s.nid && entry.ofs_in_node.get() == s.slot {
@@ -195,7 +196,7 @@ pub(crate) fn proves(volume: &Volume<'_>, s: &Slot) -> Option<bool> {
     volume.nodes.of(entry.nid.get()).next().map(|_| false)
 }
 
-/// Who wants a block that several want.
+/// The best claim to a block that several slots claim.
 #[derive(Clone, Copy)]
 struct Claim {
     proven: bool,

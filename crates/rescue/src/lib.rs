@@ -1,9 +1,10 @@
 //! Files from damaged F2FS volumes, and deleted ones.
 //!
-//! Every node block ends with a footer that names its inode and its place in it. [`scan()`] reads the whole source once and
-//! notes these footers; [`Volume::find`] decides which version of each node counts, with the help of whatever else is
-//! readable: superblock, checkpoint packs, NAT, SIT, SSA. None of them is needed. [`Plan`] makes the tree of names and says
-//! how sure the content of each file is, [`output`] copies files to a directory, [`undelete`] does so for deleted ones.
+//! Every node block ends with a footer that names its inode and its place in it. [`scan()`] reads the whole
+//! source once and notes these footers. [`Volume::find`] decides which version of each node is live, with the
+//! help of superblock, checkpoint packs, NAT, SIT and SSA as far as they are readable; each of them is
+//! optional. [`Plan`] makes the tree of names and classifies the content of each file by certainty,
+//! [`output`] copies files to a directory, and [`undelete`] copies deleted ones.
 //!
 //! The source is only read. Any bytes are safe input, and memory grows with the number of node blocks found.
 #![forbid(unsafe_code)]

@@ -9,7 +9,7 @@ use segno_format::dentry::FileType;
 pub struct Record {
     /// The version that counts.
     pub node: Candidate,
-    /// What it is.
+    /// File type.
     pub kind: FileType,
     /// Directory of the name that the inode stores.
     pub pino: u32,
@@ -17,7 +17,7 @@ pub struct Record {
     pub size: u64,
     /// Names, as stored.
     pub links: u32,
-    /// What its checksum says.
+    /// State of its checksum.
     pub checked: Checked,
     /// Whether NAT or roll-forward chain names this version.
     pub named: bool,

@@ -23,7 +23,7 @@ pub struct Entry {
     pub parent: u32,
     /// The name; empty for the root.
     pub name: Box<[u8]>,
-    /// Index of the inode's record; `None` for a directory that is made for what has no place.
+    /// Index of the inode's record; `None` for a directory made to hold inodes without a place.
     pub record: Option<u32>,
     /// Whether no directory had this name.
     pub guessed: bool,
@@ -54,7 +54,7 @@ struct Builder<'v, 'a> {
     placed: Vec<bool>,
     /// Directories whose inode names another parent: (entry of the directory, name, record).
     deferred: Vec<(u32, Box<[u8]>, u32)>,
-    /// Names that fsync promised, by directory.
+    /// Names that fsync acknowledged, by directory.
     promised: HashMap<u32, Vec<Numbered>>,
     /// Directories and hashes of names in use, once anything lost is to be placed.
     taken: HashSet<(u32, u64)>,
@@ -155,7 +155,7 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// Adds the names of one directory; of anything else there are none.
+    /// Adds the names of one directory. Other inodes have no names.
     fn read(&mut self, at: u32, record: u32) {
         let Some(r) = self.tree.record(record).copied().filter(|r| r.kind == FileType::Directory) else {
             return;
@@ -223,7 +223,7 @@ impl Builder<'_, '_> {
         self.taken = self.tree.entries.iter().map(|e| key(e.parent, &e.name)).collect();
         let is_it = |e: &Entry| e.parent == 0 && *e.name == *LOST_FOUND;
         self.lost_found = self.tree.entries.iter().position(is_it).map(|at| at as u32);
-        // Directories first: what is in them keeps its name.
+        // Directories first, so that their entries keep their names.
         let (dirs, others): (Vec<u32>, Vec<u32>) = unplaced(self).into_iter().partition(|&r| self.is_dir(r));
         let orphans: HashSet<u32> = self
             .volume

@@ -91,7 +91,7 @@ impl Versions {
     }
 }
 
-/// Numbers the blocks of each log as far as they still form a chain.
+/// Numbers the blocks of each log that still form a chain.
 fn chains(nodes: &mut [Candidate]) {
     let next: Vec<Option<usize>> = nodes
         .iter()
@@ -107,7 +107,7 @@ fn chains(nodes: &mut [Candidate]) {
         }
     }
     let heads = (0..nodes.len()).filter(|&i| follows.get(i) == Some(&false));
-    // Heads first; what is left then are circles.
+    // Heads first; the rest are cycles.
     let starts: Vec<usize> = heads.chain(0..nodes.len()).collect();
     for start in starts {
         let chain = nodes.get(start).map_or(0, |n| n.addr);

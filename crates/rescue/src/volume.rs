@@ -11,7 +11,7 @@ use segno_format::superblock::Superblock;
 use segno_format::{Block, BlockAddr, Features, Geometry, Nid};
 use segno_layout::{Nat, NatState, Owner, Pack, Packs, Sit, Ssa, Summaries, Superblocks, certain};
 
-/// What was found of a volume.
+/// The structures found on a volume.
 pub struct Volume<'a> {
     /// Its blocks.
     pub reader: Reader<'a>,
@@ -33,7 +33,7 @@ pub struct Volume<'a> {
     pub sit_in_force: Option<Sit>,
     /// Owners of blocks.
     pub ssa: Option<Ssa<Reader<'a>>>,
-    /// What fsync wrote after the checkpoint.
+    /// The nodes that fsync wrote after the checkpoint.
     pub chain: Chain,
     /// All nodes.
     pub nodes: Versions,
@@ -121,19 +121,20 @@ impl<'a> Volume<'a> {
         valid == Some(false)
     }
 
-    /// Who owns a block, according to the summaries.
+    /// The owner of a block according to the summaries.
     #[must_use]
     pub fn owner(&self, addr: BlockAddr) -> Option<Owner> {
         certain(self.ssa.as_ref()?.owner(addr))
     }
 
-    /// What the NAT says of a nid.
+    /// The NAT's state of a nid.
     #[must_use]
     pub fn nat(&self, nid: u32) -> NatState {
         self.nat.as_ref().map_or(NatState::Unknown, |nat| nat.get(Nid(nid)))
     }
 
-    /// The version of a node that counts, with the NAT's word for it or without. `right` says which versions can be it.
+    /// The live version of a node, and whether the NAT or the roll-forward chain names it. `right` selects
+    /// the versions that are possible.
     pub fn live(&self, nid: u32, right: impl Fn(&Candidate) -> bool) -> Option<(Candidate, bool)> {
         if let Some(addr) = self.chain.overlay.get(&nid) {
             return self.node_at(BlockAddr(*addr)).filter(|n| right(n)).map(|n| (n, true));
@@ -160,7 +161,7 @@ impl<'a> Volume<'a> {
         log.is_some_and(LogType::is_node) && sit.is_valid(geo, n.place()) == Some(true)
     }
 
-    /// Whether neither the tables nor its version tell that a node is part of the checkpoint in force.
+    /// Whether neither the tables nor its version show that a node is part of the checkpoint in force.
     #[must_use]
     pub fn is_unranked(&self, n: &Candidate) -> bool {
         let named = match self.nat(n.nid) {
@@ -180,11 +181,12 @@ impl<'a> Volume<'a> {
         Candidate::of(&self.reader.block(addr)?, addr.0, self.reader.end())
     }
 
-    /// Whether a node is part of the checkpoint in force, as far as its version tells.
+    /// Whether a node's version shows that it is part of the checkpoint in force.
     ///
-    /// Linux and Segno store the version of the checkpoint that the node follows, so a node of a pack has a lower version than
-    /// the pack. f2fs-tools write nodes and rewrite the pack without raising its version: their nodes have the pack's own. These
-    /// have no link to a next block and no checksum of a pack, one of which every node has that was logged after the pack.
+    /// Linux and Segno store the version of the checkpoint that the node follows, so a node of a pack has a
+    /// lower version than the pack. f2fs-tools write nodes and rewrite the pack without raising its version,
+    /// so their nodes have the pack's version. These nodes have no link to a next block and no checksum of a
+    /// pack; every node logged after the pack has at least one of the two.
     #[must_use]
     pub fn promised(&self, n: &Candidate) -> bool {
         let Some(pack) = &self.pack else { return true };
@@ -192,7 +194,7 @@ impl<'a> Volume<'a> {
         ahead < 0 || n.cp_ver == OF_MKFS || (ahead == 0 && !n.in_log() && n.cp_ver >> 32 == 0)
     }
 
-    /// Reads an inode block; the flag says whether its checksum was there and right.
+    /// Reads an inode block and checks its checksum.
     #[must_use]
     pub fn inode(&self, n: &Candidate) -> Option<(Block, Checked)> {
         let block = self.reader.block(n.place())?;
@@ -213,13 +215,13 @@ impl<'a> Volume<'a> {
     }
 }
 
-/// What the checksum of an inode says.
+/// State of an inode's checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checked {
     /// It is right.
     Right,
     /// It is wrong.
     Wrong,
-    /// There is none, or the seed is not known.
+    /// The inode has no checksum, or the seed is not known.
     Absent,
 }

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 
 const BUFFER: usize = 1 << 20;
 
-/// What to do about a checksum that does not match.
+/// How a wrong checksum is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checksum {
     /// Report it: libsparse stores wrong ones for images with gaps or fills.
@@ -19,9 +19,9 @@ pub enum Checksum {
     Require,
 }
 
-/// Writes a raw image as a sparse one, from the current position of the file; the last block is filled up with zeros.
-/// Blocks of zeros become fills, as nothing says that they are never read; a block that was filled up stays as it is, as with
-/// img2simg. Returns the bytes of the image.
+/// Writes a raw image as a sparse one, from the current position of the file. The last block is padded with
+/// zeros. Blocks of zeros become fills and not gaps, because they may be read; a padded block is stored as it
+/// is, as img2simg does. Returns the bytes of the image.
 pub fn pack(raw: &File, sparse: File, block_size: u32) -> Result<u64, SparseError> {
     let mut writer = Writer::new(BufWriter::with_capacity(BUFFER, sparse), block_size, u32::MAX)?;
     let part = BUFFER.next_multiple_of(block_size as usize);
@@ -48,7 +48,7 @@ pub fn pack(raw: &File, sparse: File, block_size: u32) -> Result<u64, SparseErro
     Ok(total)
 }
 
-/// Moves the position over a hole, in whole blocks. A file that does not tell its holes is read.
+/// Moves the position over a hole, in whole blocks. If the file system does not report holes, they are read.
 fn hole(raw: &File, block_size: u32) -> std::io::Result<u32> {
     let Ok(start) = tell(raw) else { return Ok(0) };
     let data = match seek(raw, SeekFrom::Data(start)) {
@@ -63,8 +63,8 @@ fn hole(raw: &File, block_size: u32) -> std::io::Result<u32> {
     Ok(blocks)
 }
 
-/// Writes the image of a sparse file, or of the parts of a split one in order, to an empty file. Returns the mismatches of
-/// checksums that were only to be reported.
+/// Writes the image of a sparse file, or of the parts of a split one in order, to an empty file. Returns the
+/// mismatches of checksums that were only to be reported.
 pub fn unpack(parts: &[File], raw: &File, checksum: Checksum) -> Result<Vec<SparseError>, SparseError> {
     let (mut size, mut mismatches) = (None, Vec::new());
     for (number, part) in parts.iter().enumerate() {

@@ -37,7 +37,7 @@ const _: () = assert!(HEADER_BYTES == 28);
 pub(crate) struct RawChunk {
     pub kind: U16,
     pub reserved: U16,
-    /// Blocks of the image that the chunk stands for.
+    /// Blocks of the raw image in the chunk.
     pub blocks: U32,
     /// Bytes of the chunk in the file, header included.
     pub total_bytes: U32,

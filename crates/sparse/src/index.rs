@@ -11,7 +11,7 @@ use zerocopy::{FromBytes, IntoBytes};
 /// Largest block that is accepted.
 const BLOCK_SIZE_MAX: u32 = 1 << 30;
 
-/// What a range of the image holds.
+/// The content of a range of the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The bytes of the file from here on.
@@ -91,7 +91,7 @@ impl Index {
         self.behind(offset).iter().find(is_data).map(|e| e.start.max(offset))
     }
 
-    /// The end of the word that is repeated at `offset`, if one is.
+    /// The end of the fill at `offset`, if there is one.
     #[must_use]
     pub fn fill_end(&self, offset: u64) -> Option<u64> {
         let extent = self.behind(offset).first()?;

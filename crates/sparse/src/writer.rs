@@ -41,7 +41,7 @@ impl<W: Write + Seek> Writer<W> {
         Ok(Self { out, block_size, raw_max, open: None, blocks: 0, chunks: 0, done: 0 })
     }
 
-    /// Adds blocks; those that repeat one word are stored as that word.
+    /// Adds blocks. A block that repeats one word is stored as that word.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), SparseError> {
         for run in runs(bytes, self.block_size as usize) {
             match run {
@@ -57,7 +57,7 @@ impl<W: Write + Seek> Writer<W> {
         self.run(Open::Fill(word), blocks)
     }
 
-    /// Adds blocks that nobody will read.
+    /// Adds blocks that are never read.
     pub fn skip(&mut self, blocks: u32) -> Result<(), SparseError> {
         self.run(Open::DontCare, blocks)
     }

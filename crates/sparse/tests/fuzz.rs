@@ -32,7 +32,7 @@ fn seeds() -> Vec<Vec<u8>> {
     vec![plain, holes, checksum]
 }
 
-/// What is read is the same each time, and lies in the image; holes have no data.
+/// All reads of a range return the same bytes from within the image; holes have no data.
 fn read(bytes: &[u8]) -> Outcome {
     let file: File = memfd_create("image", MemfdFlags::CLOEXEC).map_err(|e| e.to_string())?.into();
     file.write_all_at(bytes, 0).map_err(|e| e.to_string())?;

@@ -12,7 +12,7 @@ pub(crate) type Memory = GuestMemoryAtomic<GuestMemoryMmap>;
 pub(crate) type Vring = VringMutex<Memory>;
 pub(crate) type Chain = DescriptorChain<GuestMemoryLoadGuard<GuestMemoryMmap>>;
 
-/// What a driver must not do.
+/// A violation of the protocol by the driver.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Malformed {
     #[error("a chain of descriptors does not end within its table")]
@@ -51,7 +51,8 @@ where
 {
     let memory = chain.memory();
     let (mut len, mut room, mut is_whole) = (0, Room::default(), false);
-    // The iterator ends early at an index or table that is out of range, and after as many descriptors as the table has.
+    // The iterator ends early at an index or table that is out of range, and after as many descriptors as the
+    // table has.
     for descriptor in chain.clone() {
         let (addr, bytes) = (descriptor.addr(), descriptor.len());
         is_whole = !descriptor.has_next();

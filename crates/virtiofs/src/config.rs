@@ -1,8 +1,8 @@
 //! The device's configuration space, for monitors that read it from here.
 use std::str::FromStr;
 
-/// Request queues offered besides the one of high priority. Linux 6.1 uses one of them, newer kernels as many as the monitor
-/// announces.
+/// Request queues offered, in addition to the high-priority queue. Linux 6.1 uses one of them, newer kernels
+/// use as many as the monitor announces.
 pub(crate) const REQUEST_QUEUES: u8 = 8;
 const TAG_MAX: usize = 36;
 

@@ -1,5 +1,6 @@
-//! The device as the monitor sees it: features, rings, configuration. One thread of the vhost-user crate takes requests
-//! from all rings; the pool's threads serve them and put the replies into the rings in any order.
+//! The device as presented to the monitor: features, rings, configuration. One thread of the vhost-user crate
+//! takes requests from all rings; the pool's threads serve them and put the replies into the rings in any
+//! order.
 use crate::chain::{self, Chain, Malformed, Memory, Vring};
 use crate::config::{REQUEST_QUEUES, Tag};
 use crate::pool::{Job, Pool};
@@ -128,7 +129,8 @@ impl Device {
     }
 }
 
-/// Whether all of a region is in the file that it maps. Devices, as those of persistent memory, have no length.
+/// Whether a region lies entirely within the file that it maps. Devices, for example persistent memory, have
+/// no length.
 fn is_in_file(region: &GuestRegionMmap) -> bool {
     let Some(place) = region.file_offset() else { return false };
     let end = place.start().checked_add(region.len());

@@ -32,7 +32,7 @@ pub struct Export {
 }
 
 impl Export {
-    /// An export at a socket. Monitors that ask for the device's configuration get the tag.
+    /// An export at a socket. Monitors that request the device's configuration get the tag.
     pub fn new(guest: GuestServer, socket: Socket, tag: Option<Tag>) -> Self {
         let (end, ended) = mpsc::channel();
         let device = Arc::new(Device::new(guest, tag, end.clone()));
@@ -101,7 +101,7 @@ fn serve(
         if let Some(handle) = daemon.shutdown_handle() {
             // One daemon is served, so it was not set before.
             let _first = connection.set(handle.clone());
-            // The end of the session may have come before it could use the handle.
+            // The session may have ended before it could use the handle.
             if device.pool.is_closed() {
                 handle.shutdown();
             }

@@ -48,7 +48,7 @@ fn seeds() -> Vec<Vec<u8>> {
     vec![direct, indirect]
 }
 
-/// A chain that is read gives bytes of the guest's memory, and room that lies in it.
+/// A parsed chain has bytes and room in the guest's memory only.
 fn take(memory: &Arc<GuestMemoryMmap>, input: &[u8]) -> Outcome {
     let text = |e: vm_memory::GuestMemoryError| e.to_string();
     memory.write_slice(&[0; 0x2000], GuestAddress(START)).map_err(text)?;

@@ -6,7 +6,8 @@ use std::collections::HashMap;
 
 /// Blocks kept: 1 MiB.
 pub(crate) const LIMIT: usize = 256;
-/// Blocks between two that are wanted may be read, too. What is wanted here is scattered, so larger gaps would mostly be waste.
+/// A read may span gaps of up to this many unwanted blocks. The requested blocks are scattered, so larger
+/// gaps would mostly waste bandwidth.
 const GAP: u32 = 4;
 
 pub(crate) struct Ahead<'v> {
@@ -19,7 +20,7 @@ impl<'v> Ahead<'v> {
         Self { reader, kept: HashMap::new() }
     }
 
-    /// Reads blocks that will be asked for, as many as there is room for. One alone waits until then.
+    /// Reads blocks that will be needed, up to the limit. A single block is not read ahead.
     pub(crate) fn want(&mut self, addrs: impl IntoIterator<Item = BlockAddr>) {
         let mut addrs: Vec<_> = addrs.into_iter().filter(|a| !self.kept.contains_key(a)).collect();
         if addrs.len() < 2 {
@@ -51,7 +52,7 @@ impl<'v> Ahead<'v> {
     }
 }
 
-/// Reads blocks; those that cannot be read are left out.
+/// Reads blocks in address order and skips unreadable ones.
 pub(crate) fn read(reader: Reader<'_>, mut addrs: Vec<BlockAddr>) -> Vec<(BlockAddr, Box<Block>)> {
     addrs.sort_unstable();
     addrs.dedup();

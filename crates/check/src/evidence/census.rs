@@ -6,7 +6,7 @@ use segno_format::geometry::NAT_PER_BLOCK;
 use segno_format::nat::{RawNatEntry, nat_index};
 use std::collections::HashMap;
 
-/// What one pass over the NAT says of all nodes.
+/// The nodes of a volume, collected in one pass over the NAT.
 pub(crate) struct Census {
     /// Their addresses, by block of the main area.
     pub places: Bitmap,

@@ -13,7 +13,7 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// The first `count` entries with their numbers, but for those that cannot be right.
+    /// The first `count` entries with their numbers, without entries that cannot be valid.
     pub(super) fn entries<T>(
         &self,
         all: impl ExactSizeIterator<Item = (u32, T)>,

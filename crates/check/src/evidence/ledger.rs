@@ -1,21 +1,22 @@
 //! Whether two sides of a volume name the same things, without a list of either.
 //!
-//! The hashes of what each side names are added up. Sides that name the same, each as often, balance. Others do so by accident once in
-//! 2^64, whatever the damage, as the hashes depend on random keys.
+//! Each side adds up the hashes of its items. The sums are equal if both sides name the same items, each the
+//! same number of times. Different sides have equal sums with a probability of 2^-64, whatever the damage,
+//! because the hashes use random keys.
 use segno_format::summary::RawSummary;
 use segno_format::{BlockAddr, Nid};
 use std::hash::{BuildHasher, RandomState};
 
-/// What both sides name.
+/// An item that both sides name.
 #[derive(Clone, Copy, Debug, Hash)]
 pub(crate) enum Item {
-    /// A node: in the NAT; in what the tree consists of.
+    /// A node: in the NAT; in the tree.
     Node { nid: u32, ino: u32, addr: u32 },
     /// The owner of a node block: in the NAT; in the summary.
     NodeBlock { addr: u32, nid: u32 },
     /// The owner of a data block: in the summary; in a node.
     DataBlock { addr: u32, nid: u32, version: u8, slot: u16 },
-    /// The only name of an inode, with the parent where the inode says it: in the inode; in a directory.
+    /// The only name of an inode, with the parent if the inode records it: in the inode; in a directory.
     Name { ino: u32, file_type: u8, parent: Option<u32> },
 }
 
@@ -37,7 +38,7 @@ impl Item {
 pub(crate) struct Ledger {
     keys: RandomState,
     sum: u64,
-    /// The volume has summaries, which say who owns data blocks.
+    /// The volume has summaries, which record the owners of data blocks.
     summaries: bool,
 }
 
@@ -55,12 +56,12 @@ impl Ledger {
         self.sum = self.sum.wrapping_add(branch.sum);
     }
 
-    /// What should be.
+    /// Adds an expected item.
     pub(crate) fn expect(&mut self, item: Item) {
         self.sum = self.sum.wrapping_add(self.keys.hash_one(item));
     }
 
-    /// What is.
+    /// Subtracts an item that was found.
     pub(crate) fn find(&mut self, item: Item) {
         self.sum = self.sum.wrapping_sub(self.keys.hash_one(item));
     }

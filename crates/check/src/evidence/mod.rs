@@ -1,5 +1,5 @@
-//! What a volume says: blocks read, and the structures in them decoded. What cannot be decoded is noted in the sink and left out; whether
-//! the rest is right is for the [judges](crate::judge).
+//! Reading and decoding. A structure that cannot be decoded is reported to the sink and left out; the
+//! [judges](crate::judge) check all else.
 pub(crate) mod ahead;
 mod bitmap;
 mod census;

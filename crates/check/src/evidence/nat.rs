@@ -1,4 +1,5 @@
-//! The NAT: place and owner of every node, read from its blocks as entries are asked for, or once as a whole.
+//! The NAT: place and owner of every node. Its blocks are read when an entry is requested, or once as a
+//! whole.
 use crate::CheckError;
 use crate::evidence::journal::Journal;
 use crate::evidence::{Pack, Reader};
@@ -16,7 +17,7 @@ const JOURNAL: Journal = Journal {
     second: "second entry for a nid",
 };
 
-/// Blocks kept while the NAT is read as entries are asked for: 256 KiB.
+/// Blocks kept while the NAT is read on demand: 256 KiB.
 const SLOTS: usize = 64;
 
 /// A block and its number.
@@ -77,8 +78,9 @@ impl<'a> Nat<'a> {
         self.reader.scan(self.places.len() as u32, place, |b, block| each(b, block.view()))
     }
 
-    /// Goes through all blocks and passes on all entries in use from the root on, in the order of their nids. Returns how many have an
-    /// address in each block as stored, journal aside: what nat_bits describe.
+    /// Reads all blocks and passes on every entry in use, from the root on, in nid order. Returns the number
+    /// of entries with an address in each block as stored, without the journal; nat_bits describe these
+    /// numbers.
     pub(crate) fn scan(&self, mut each: impl FnMut(Nid, RawNatEntry)) -> Result<Vec<u16>, CheckError> {
         let mut stored_in_use = vec![0; self.places.len()];
         let mut in_use = |nid: u32, entry: RawNatEntry| {
@@ -115,7 +117,7 @@ impl<'a> Nat<'a> {
         Some(self.entry(nid)).filter(|e| is_in_use(nid, e))
     }
 
-    /// Fails if a block could not be read when one of its entries was asked for.
+    /// Fails if a block could not be read when one of its entries was requested.
     pub(crate) fn was_read(&self) -> Result<(), CheckError> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
     }

@@ -26,7 +26,7 @@ pub(crate) struct Pack {
 }
 
 impl Pack {
-    /// Picks the newer valid pack. The other one may be half written: that is what a power cut leaves.
+    /// Picks the newer valid pack. A power cut can leave the other one half written.
     pub(crate) fn load(
         reader: &Reader<'_>,
         geo: &Geometry,

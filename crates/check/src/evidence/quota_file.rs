@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use zerocopy::FromBytes;
 use zerocopy::little_endian::U32;
 
-/// What one id owns.
+/// Usage of one id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Charge {
     pub inodes: u64,
@@ -23,7 +23,7 @@ pub(crate) struct QuotaInode {
     pub blocks: HashMap<u64, BlockAddr>,
 }
 
-/// A quota file: number, size, and its blocks, which have zeros where there is none.
+/// A quota file: number, size, and its blocks. A hole reads as zeros.
 pub(crate) struct QuotaFile<'a> {
     pub ino: u32,
     pub size: u64,

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
     use segno_device::MemDevice;
 
-    /// Tables whose blocks are in two copies come in runs of any length.
+    /// The blocks of tables with two copies form runs of any length.
     #[test]
     fn scan_follows_jumps_and_skips_zeros() {
         let device = MemDevice::new(2000);

@@ -1,4 +1,4 @@
-//! What fsync wrote after the checkpoint: followed and counted, not replayed.
+//! The roll-forward chain, written by fsyncs after the checkpoint: followed and counted, not replayed.
 use crate::CheckError;
 use crate::evidence::{Bitmap, Volume};
 use crate::report::{Kind, RollForward, Sink};

@@ -25,7 +25,7 @@ impl Run {
     }
 }
 
-/// Joins ascending addresses to runs. Up to `gap` blocks that nobody asked for are read, too, when that joins two runs.
+/// Joins ascending addresses to runs. A run may include gaps of up to `gap` unwanted blocks.
 pub(crate) fn join(addrs: impl IntoIterator<Item = BlockAddr>, gap: u32) -> impl Iterator<Item = Run> {
     let mut addrs = addrs.into_iter().peekable();
     std::iter::from_fn(move || {
@@ -40,9 +40,9 @@ pub(crate) fn join(addrs: impl IntoIterator<Item = BlockAddr>, gap: u32) -> impl
     })
 }
 
-/// Reads runs as `next` names them, and passes their blocks on in that order. A run that cannot be read is left out: who
-/// needs one of its blocks reads it alone, and then the error names it. At least one run is in flight, and more up to `limit`
-/// blocks.
+/// Reads runs as `next` names them, and passes their blocks on in that order. A run that cannot be read is
+/// left out: a caller that needs one of its blocks reads that block alone, and then the error names it. At
+/// least one run is in flight, and more up to `limit` blocks.
 pub(crate) fn read(
     reader: Reader<'_>,
     limit: u32,
@@ -69,7 +69,8 @@ pub(crate) fn read(
     }
 }
 
-/// A buffer for so many blocks, with memory that was used before, if possible. Few sizes, as many would fragment the heap.
+/// A buffer for `count` blocks, from `spare` if one is large enough. Sizes are powers of two, because many
+/// different sizes would fragment the heap.
 fn buffer(spare: &mut Vec<Buffer>, count: usize) -> Buffer {
     let fits = spare.iter().position(|b| b.capacity() >= count);
     let mut buffer = fits.map_or_else(|| Buffer::new(count.next_power_of_two()), |i| spare.swap_remove(i));

@@ -60,7 +60,7 @@ impl Sit {
     }
 
     fn put(&mut self, seg: SegNo, entry: &RawSitEntry, sink: &mut Sink) {
-        // The map is what the blocks are compared with, whatever else is wrong.
+        // The valid map is kept even if the entry is invalid: blocks are compared with it.
         if let Err(e) = entry.parse(seg) {
             sink.add(Kind::SitEntry, e);
         }

@@ -1,4 +1,4 @@
-//! Who owns each block, according to the summaries.
+//! The owner of each block according to the summaries.
 use crate::CheckError;
 use crate::evidence::{Pack, Volume};
 use segno_format::sit::LogType;
@@ -16,7 +16,7 @@ pub(crate) struct Ssa<'v> {
     cache: Vec<Option<(SegNo, Box<RawSummaryBlock>)>>,
 }
 
-/// What a summary says about a block.
+/// A block's entry in a summary.
 pub(crate) struct Stored {
     /// Address of the summary, for reports.
     pub at: u64,
@@ -49,13 +49,13 @@ impl<'v> Ssa<'v> {
         self.logs.iter().find(|(s, _)| *s == seg).map(|(_, log)| self.volume.summaries.of(*log))
     }
 
-    /// Whether a summary says anything about a block.
+    /// Whether a summary has an entry for a block.
     pub(crate) fn has_entry(&self, addr: BlockAddr) -> bool {
         let seg = self.volume.geo.seg_of(addr).filter(|_| self.volume.geo.has_ssa);
         seg.is_some_and(|(seg, _)| self.in_pack(seg).is_none_or(|block| block.is_some()))
     }
 
-    /// The entry of a block of the main area; `None` where no summary says anything about it.
+    /// The entry of a block of the main area; `None` if no summary has one.
     pub(crate) fn entry(&mut self, addr: BlockAddr) -> Result<Option<Stored>, CheckError> {
         let Some((seg, off)) = self.volume.geo.seg_of(addr).filter(|_| self.volume.geo.has_ssa) else {
             return Ok(None);
@@ -83,7 +83,7 @@ impl<'v> Ssa<'v> {
             let wanted = |s: &SegNo| self.volume.sit.count(*s) != 0 && !self.has(*s);
             let more = (seg.0.saturating_add(1)..end).map(SegNo).take_while(wanted).count();
             let from = self.volume.geo.ssa_addr(seg);
-            // An error in what follows is none yet.
+            // Reading ahead may fail: the later summaries may not be needed.
             let blocks = match self.volume.reader.blocks(from, 1 + more as u32) {
                 Ok(blocks) => blocks,
                 Err(_) => vec![self.volume.reader.block(from)?],

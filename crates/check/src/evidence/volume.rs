@@ -5,7 +5,7 @@ use crate::report::Sink;
 use segno_format::Geometry;
 use segno_format::superblock::Superblock;
 
-/// What a volume has as of its checkpoint.
+/// A volume as of its checkpoint.
 pub(crate) struct Volume<'a> {
     pub reader: Reader<'a>,
     /// The superblock in force.

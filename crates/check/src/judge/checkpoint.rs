@@ -6,7 +6,7 @@ use segno_format::superblock::Superblock;
 use segno_format::{BLOCKS_PER_SEG, Features, Geometry, Structure, Unit};
 use zerocopy::IntoBytes;
 
-/// Blocks behind the start of the summaries: six logs and the second checkpoint block.
+/// Blocks of a pack after the start of the summaries: six logs and the second checkpoint block.
 const AFTER_START_SUM: u32 = 7;
 
 /// Segments of metadata and reserve below which fsck.f2fs does not open a volume; Linux is content with one less.

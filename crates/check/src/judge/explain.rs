@@ -1,4 +1,4 @@
-//! One thing after the other, to say what is wrong.
+//! The check that examines one thing after the other and reports the errors.
 use crate::evidence::roll_forward;
 use crate::judge::{curseg, load, nat, nat_bits, totals, walk};
 use crate::report::{Report, Sink, Summary};

@@ -1,4 +1,5 @@
-//! Loading a volume, judged as far as a check needs to go on; `None` when too little is left for that.
+//! Loading a volume, with the checks that everything else depends on; `None` if too little is left to
+//! continue.
 use crate::evidence::{Pack, Reader, Volume, superblock as copies};
 use crate::judge::{checkpoint, superblock};
 use crate::report::Sink;

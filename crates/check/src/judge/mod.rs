@@ -1,5 +1,5 @@
-//! What is wrong with a volume, by what it says of itself. Everything that is read comes from [`evidence`](crate::evidence), which does
-//! not know the judges.
+//! Consistency checks. All input comes from [`evidence`](crate::evidence), which does not depend on the
+//! judges.
 mod checkpoint;
 mod curseg;
 mod explain;

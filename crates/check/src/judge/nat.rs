@@ -5,7 +5,7 @@ use crate::report::{Kind, Rules, Sink};
 use segno_format::nat::RawNatEntry;
 use segno_format::{BlockAddr, Nid, Structure, Unit};
 
-/// What mkfs stores for the two virtual inodes, which have no block.
+/// Address that mkfs stores for the two virtual inodes, which have no block.
 const DUMMY_ADDR: u32 = 1;
 
 /// Checks the entries and the places they name. Returns the addresses of all nodes, by block of the main area.
@@ -37,7 +37,7 @@ fn check_owner(volume: &Volume<'_>, nid: Nid, entry: &RawNatEntry, sink: &mut Si
     sink.add_broken(None, rules);
 }
 
-/// A node has a valid block of its own; the blocks of those before are in `places`.
+/// Checks that a node has a valid block that no earlier node uses; `places` has the blocks of earlier nodes.
 pub(crate) fn check_place(
     volume: &Volume<'_>,
     nid: Nid,

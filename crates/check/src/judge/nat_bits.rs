@@ -9,7 +9,8 @@ use segno_format::{BLOCKS_PER_SEG, Structure, Unit};
 
 const COOKIE_BYTES: usize = 8;
 
-/// Checks the bits, by the number of addresses that each NAT block has, when the pack claims them and their cookie is the pack's: otherwise nobody reads them.
+/// Checks the bits against the number of addresses in each NAT block, if the pack has nat_bits and their
+/// cookie matches; otherwise they are not used.
 pub(crate) fn check(volume: &Volume<'_>, stored_in_use: &[u16], sink: &mut Sink) -> Result<(), CheckError> {
     let Volume { reader, geo, pack, .. } = volume;
     let blocks = nat_bits_blocks(geo);

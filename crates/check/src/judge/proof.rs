@@ -1,8 +1,8 @@
 //! Whether anything is wrong at all, in little memory and little more than one read of the inodes.
 //!
-//! What the tables, the summaries, the inodes and the directories say about each other is added up in a [`Ledger`] instead of being
-//! kept. If all of it agrees, nothing is wrong. If not, or if anything cannot be read, the check begins again
-//! and looks at one thing after the other.
+//! A [`Ledger`] sums up the references in tables, summaries, inodes and directories instead of storing them.
+//! If the sums balance, the volume has no errors. If not, or if something cannot be read, the check starts
+//! again and examines one thing after the other.
 use crate::evidence::{AHEAD, Bitmap, Census, Item, Ledger, Ssa, Volume, roll_forward};
 use crate::judge::{curseg, load, nat, nat_bits, totals, walk};
 use crate::report::{Report, Sink};
@@ -36,7 +36,8 @@ pub(crate) fn run(
     Ok(sink.is_clean().then(|| sink.into_report(summary, true)))
 }
 
-/// Adds what the summaries say of all valid blocks; whether those of nodes and of data are where they should be.
+/// Adds the summary entries of all valid blocks. Returns whether each has the type, node or data, that the
+/// NAT implies.
 fn add_summaries(
     volume: &Volume<'_>,
     ssa: &mut Ssa<'_>,

@@ -1,4 +1,4 @@
-//! The quick check: what superblocks, packs, SIT and NAT say about themselves and each other.
+//! The quick check: superblocks, packs, SIT and NAT, each alone and against each other.
 use crate::evidence::{Bitmap, Volume, roll_forward};
 use crate::judge::{curseg, load, nat, nat_bits, totals};
 use crate::report::{Kind, Report, Rules, Sink, Summary};
@@ -8,8 +8,8 @@ use segno_format::{Structure, Unit};
 
 /// Checks the tables of a volume, without nodes, directories and summaries.
 ///
-/// A clean report says that the last unmount was clean, that nothing asks for a full check, and that the tables agree. The
-/// summary has only what the checkpoint says.
+/// A clean report means that the last unmount was clean, that no flag requires a full check, and that the
+/// tables agree. The summary has only the checkpoint's values.
 pub fn check_quick(device: &dyn BlockDevice, opts: &CheckOptions) -> Result<Report, CheckError> {
     let mut sink = Sink::new(opts);
     let Some(mut volume) = load::volume(device, &mut sink, &mut |_| {})? else {
@@ -31,7 +31,8 @@ pub fn check_quick(device: &dyn BlockDevice, opts: &CheckOptions) -> Result<Repo
     Ok(sink.into_report(totals::summary(&volume, counts, roll_forward), true))
 }
 
-/// Every node has a valid block of its own, and the counters are the sums of the tables.
+/// Checks that no two nodes share a block, that each block is valid, and that the counters are the sums of
+/// the tables.
 fn check_nodes(volume: &Volume<'_>, sink: &mut Sink) -> Result<(), CheckError> {
     let mut places = Bitmap::new(volume.geo.main_blocks());
     let mut nodes = 0u64;

@@ -8,21 +8,21 @@ use segno_format::quota::QUOTA_KINDS;
 use segno_format::{BLOCK_SIZE, Block, Features, Structure, Unit};
 use std::collections::HashMap;
 
-/// What all ids own, and the files that should say so.
+/// The usage of all ids, and the quota files that should record it.
 #[derive(Default)]
 pub(crate) struct Usage {
     charges: [HashMap<u32, Charge>; QUOTA_KINDS],
     pub files: [Option<QuotaInode>; QUOTA_KINDS],
 }
 
-/// Who pays for an inode: user, group and project.
+/// The ids charged for an inode: user, group and project.
 #[must_use]
 pub fn payers(raw: &RawInode, features: Features) -> [u32; QUOTA_KINDS] {
     let projid = if features.contains(Features::PRJQUOTA) { raw.projid() } else { 0 };
     [raw.i_uid.get(), raw.i_gid.get(), projid]
 }
 
-/// Whether a quota file of a size, behind whose bytes there are zeros, has all that Linux requires of one.
+/// Whether a quota file of a size meets Linux's requirements. Bytes after the end of `bytes` read as zeros.
 #[must_use]
 pub fn is_sound_quota(bytes: &[u8], size: u64, kind: usize) -> bool {
     let block = |b: u64| {
@@ -34,7 +34,7 @@ pub fn is_sound_quota(bytes: &[u8], size: u64, kind: usize) -> bool {
 }
 
 impl Usage {
-    /// Charges an inode with that many blocks to those who pay for it.
+    /// Charges an inode with `blocks` blocks to the ids `payers`.
     pub(crate) fn add(&mut self, payers: [u32; QUOTA_KINDS], blocks: u64) {
         for (charges, id) in self.charges.iter_mut().zip(payers) {
             let charge = charges.entry(id).or_default();
@@ -46,8 +46,8 @@ impl Usage {
     }
 }
 
-/// Compares every quota file with the charges, unless the checkpoint says that they may differ. On a volume with other
-/// errors the charges are not known.
+/// Compares every quota file with the charges, unless the checkpoint's flags allow a difference. On a volume
+/// with other errors the charges are not known.
 pub(crate) fn check(volume: &Volume<'_>, usage: &Usage, sink: &mut Sink) -> Result<(), CheckError> {
     if !sink.is_clean() || volume.pack.flags.contains(CpFlags::QUOTA_NEED_FSCK) {
         return Ok(());

@@ -7,8 +7,8 @@ use segno_format::{Corrupt, Features, Structure, Unit};
 /// The only encoding there is.
 const ENCODING_UTF8_12_1: u16 = 1;
 
-/// The copy that a mount of a device of so many blocks would use: the first valid one, if the volume is supported. Copies that contradict
-/// each other are damage.
+/// The copy that a mount of a device of `blocks` blocks would use: the first valid one, if the volume is
+/// supported. Copies that contradict each other are damage.
 pub(crate) fn in_force(
     raw: &[RawSuperblock; 2],
     blocks: u64,
@@ -49,13 +49,14 @@ fn is_same(first: &Superblock, second: &Superblock, sink: &mut Sink) -> bool {
     same_volume
 }
 
-/// What a parsed superblock should say; whether the device, which has so many blocks, is large enough.
+/// Checks the fields of a parsed superblock. Returns whether the device, which has `have` blocks, is large
+/// enough.
 fn check_fields(have: u64, sb: &Superblock, sink: &mut Sink) -> bool {
     let mut rules = Rules::new(Kind::Superblock, Structure::Superblock, Unit::Block, 0u64);
     let encoding = sb.raw.s_encoding.get();
     let known = !sb.features.contains(Features::CASEFOLD) || encoding == ENCODING_UTF8_12_1;
     rules.require(known, "s_encoding of a volume with casefold", encoding, ENCODING_UTF8_12_1);
-    // Reason 0 is a shutdown that somebody asked for.
+    // Reason 0 is a shutdown on request.
     let stops = sb.raw.s_stop_reason.iter().skip(1).filter(|&&n| n != 0).count();
     rules.of(Kind::ErrorRecord).equal("reasons the file system stopped for", stops as u64, 0u64);
     rules.equal("kinds of corruption seen", segno_format::bits::popcount(&sb.raw.s_errors), 0u64);

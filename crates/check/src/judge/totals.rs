@@ -36,7 +36,7 @@ fn check(volume: &Volume<'_>, found: &Summary, sink: &mut Sink) {
     sink.add_broken(None, rules);
 }
 
-/// Valid blocks of the SIT, and those in segments of nodes.
+/// Valid blocks in the SIT: all, and the ones in node segments.
 pub(crate) fn blocks_in_use(volume: &Volume<'_>) -> (u64, u64) {
     let (mut all, mut nodes) = (0u64, 0u64);
     for (seg, n) in volume.sit.used() {
@@ -61,7 +61,7 @@ pub(crate) fn free_segments(volume: &Volume<'_>) -> u64 {
     u64::from(volume.geo.segment_count_main).saturating_sub((used + empty_logs) as u64)
 }
 
-/// What the volume holds: with the counts, what the checkpoint and the SIT say.
+/// The summary of a report: the counts, and values from the checkpoint and the SIT.
 pub(crate) fn summary(volume: &Volume<'_>, counts: Summary, roll_forward: RollForward) -> Summary {
     Summary {
         checkpoint_ver: volume.pack.cp().checkpoint_ver.get(),

@@ -1,4 +1,4 @@
-//! How a check goes about changes how much is read at once, and nothing else.
+//! Read-ahead and proof change only the number of reads, not the report.
 use crate::edit::Edit;
 use crate::image::filled;
 use segno_check::{CheckOptions, Pass, check};
@@ -13,7 +13,7 @@ struct Hinders<'a> {
     device: &'a MemDevice,
     /// Refuses to read ahead, so that the walk reads every inode.
     ahead: bool,
-    /// Refuses the first read behind the superblocks, so that the check cannot prove anything and explains.
+    /// Refuses the first read after the superblocks, so that the check cannot prove anything and explains.
     stumbles: AtomicBool,
 }
 
@@ -58,7 +58,7 @@ impl BlockDevice for Hinders<'_> {
     }
 }
 
-/// What is wrong if a check reports something else when it cannot read ahead, or explains where it could prove.
+/// Describes any difference between a normal check and checks without read-ahead or without a proof.
 pub fn compare(name: &str, device: &MemDevice) -> String {
     let run = |device: &dyn BlockDevice| {
         check(device, &CheckOptions::default(), &mut |_| {}).map_err(|e| e.to_string())

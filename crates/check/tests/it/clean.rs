@@ -1,4 +1,4 @@
-//! What f2fs-tools make and accept is clean.
+//! Volumes that f2fs-tools make and accept are clean.
 use crate::image::{mkfs, populate, report, sload, text};
 use segno_device::{FileDevice, OpenOptions};
 use std::fs;

@@ -1,4 +1,4 @@
-//! One damage per rule: it is found, named, and does not hide behind others.
+//! One damage per rule: it is found and named, even with other damage.
 use crate::edit::Edit;
 use crate::image::{filled, kinds, report, text};
 use segno_check::Kind;

@@ -80,7 +80,7 @@ impl Edit {
         self.put(self.pack.offset(total - 1), &block);
     }
 
-    /// Lists orphans in a block of their own, behind which the summaries move.
+    /// Lists orphans in a new block; the summaries move up by one block.
     pub fn orphans(&self, inos: &[u32]) {
         let total = self.cp().view::<RawCheckpoint>().cp_pack_total_block_count.get();
         for i in (1..total - 1).rev() {
@@ -126,7 +126,8 @@ impl Edit {
         self.charge(0, 1);
     }
 
-    /// Writes what fsync of a file leaves behind the checkpoint, saying where the next node will be.
+    /// Writes the node block that an fsync of a file writes after the checkpoint; `next` is the address of
+    /// the next one.
     pub fn fsync(&self, ino: u32, next: BlockAddr) {
         let mut block = self.block(self.node(ino));
         let cp = self.cp();
@@ -315,7 +316,7 @@ impl Edit {
         self.inode(ino, |n| n.set_slot(&layout, i, addr));
     }
 
-    /// Moves the entries of a directory of one block into its inode, which has no attributes of its own.
+    /// Moves the entries of a one-block directory into its inode. The inode must not have attributes.
     pub fn inline_dir(&self, dir: u32) {
         let old = self.block(self.slot(dir, 0));
         self.punch(dir, 0, false);

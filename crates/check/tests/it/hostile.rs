@@ -1,4 +1,4 @@
-//! Bytes that nobody would write: no panic, no endless loop, no endless report.
+//! Bytes that no implementation writes: no panic, no endless loop, no endless report.
 use crate::edit::Edit;
 use crate::image::filled;
 use segno_check::{CheckError, CheckOptions, check};
@@ -7,7 +7,7 @@ use segno_format::{Block, BlockAddr};
 use segno_testkit::Rng;
 use zerocopy::IntoBytes;
 
-/// Blocks worth damaging: those that hold something, with metadata and nodes preferred over file data.
+/// Blocks worth damaging: blocks that are not zero, with metadata and nodes preferred over file data.
 fn targets(e: &Edit) -> Vec<BlockAddr> {
     let metadata = (0..e.geo.main_blkaddr).map(BlockAddr);
     let nodes = (0..720).map(|nid| e.node(nid)).filter(|&a| e.geo.in_main(a));

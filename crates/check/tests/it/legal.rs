@@ -1,4 +1,4 @@
-//! What the format allows, though neither mkfs.f2fs nor sload.f2fs makes it, is clean.
+//! Volumes that the format allows are clean, even if neither mkfs.f2fs nor sload.f2fs makes them.
 use crate::edit::Edit;
 use crate::image::{filled, report, text};
 use segno_check::Summary;
@@ -139,7 +139,7 @@ fn special(e: &Edit, mode: u16, t: FileType, words: (u32, u32)) {
 fn special_files() {
     clean(|e| special(e, 0o020_644, FileType::CharDevice, rdev::encode(5, 1)));
     clean(|e| special(e, 0o060_644, FileType::BlockDevice, rdev::encode(259, 300)));
-    // What a rename with a whiteout leaves.
+    // A rename with a whiteout leaves this.
     clean(|e| special(e, 0o020_000, FileType::CharDevice, rdev::encode(0, 0)));
     clean(|e| special(e, 0o010_644, FileType::Fifo, (0, 0)));
     clean(|e| special(e, 0o140_644, FileType::Socket, (0, 0)));

@@ -11,7 +11,8 @@ mod image;
 mod legal;
 mod unsupported;
 
-/// What else is done with each damaged volume of the table: the tests of crate `repair` repair it.
+/// A further check of each damaged volume of the table. The tests of crate `repair` repair the volume
+/// instead.
 fn afterwards(name: &str, damaged: &segno_device::MemDevice) -> String {
     ahead::compare(name, damaged)
 }

@@ -3,15 +3,16 @@
 //! Each character is replaced by its canonical decomposition with full case folding applied (Unicode 12.1, "NFDICF"
 //! in the kernel), default-ignorable characters are dropped, and runs of combining marks are put in canonical order.
 //!
-//! The kernel finds a name by the hash of this form, so every byte has to be the kernel's, also where that differs
-//! from the textbook:
+//! The kernel finds a name by the hash of this form, so every byte has to match the kernel's, even in these
+//! deviations from the standard:
 //!
-//! * Folding comes before ordering. U+0345 becomes the letter iota, which is no mark, and marks after it stay there.
+//! * Folding precedes ordering. U+0345 becomes the letter iota, which is not a mark, and marks after it stay
+//!   there.
 //! * A dropped character still separates the marks on its two sides.
-//! * Unassigned characters and noncharacters stay as they are, also those that a newer version assigns.
-//! * The bytes 80 to BF count as part of the character before them, whether that is complete or not, so `N\xB05`
-//!   folds to `n\xB05`. In a run of marks they come out once up front, and again with each combining class.
-//!   Any other error in the encoding makes the name unfoldable.
+//! * Unassigned characters and noncharacters stay unchanged, even if a newer version of Unicode assigns them.
+//! * The bytes 80 to BF count as part of the character before them, whether that is complete or not, so
+//!   `N\xB05` folds to `n\xB05`. In a run of marks they are output once at the front, and again with each
+//!   combining class. Any other error in the encoding makes the name unfoldable.
 
 #[cfg(test)]
 mod tests;
@@ -42,8 +43,8 @@ const IGNORABLE: &[(char, char)] = &[
     ('\u{e0000}', '\u{e0fff}'),
 ];
 
-/// Ranges of characters that stay as they are and are no marks in Unicode 12.1, but not all of them in the version of the
-/// libraries; sorted.
+/// Ranges of characters that in Unicode 12.1 stay unchanged and are not marks, but in part are assigned in
+/// the version of the libraries; sorted.
 const NEWER: &[(char, char)] = &[
     ('\u{5c8}', '\u{5c9}'),
     ('\u{897}', '\u{8d2}'),
@@ -186,7 +187,8 @@ impl Folder<'_> {
             pass = None;
             for mark in &marks {
                 match *mark {
-                    // Every pass of the kernel's sort outputs these, the one that only looks for a class too.
+                    // Every pass of the kernel's sort outputs these, even a pass that only searches for a
+                    // class.
                     Mark::Stray(byte) => self.emit(&[byte])?,
                     Mark::Character(c, class) if class == current => self.emit_char(c)?,
                     Mark::Character(_, class) if class > current => {

@@ -94,8 +94,8 @@ fn unfoldable_names_are_hashed_as_they_are() {
     assert_eq!(casefolded_name_hash(".\u{ad}".as_bytes()), segno_format::folded_name_hash(b"any", b"."));
 }
 
-/// The forms and combining classes of Unicode 12.1: a checksum for each range of 256 characters in which not all of them stay
-/// what they are. It was made when all of them equalled the kernel's.
+/// The forms and combining classes of Unicode 12.1: a checksum for each range of 256 characters in which at
+/// least one has a form or class. The checksums were made when all characters matched the kernel's.
 #[test]
 fn every_character_is_as_in_12_1() {
     let mut found = String::new();

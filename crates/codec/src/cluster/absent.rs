@@ -6,7 +6,7 @@ use crate::Algorithm;
 #[error("compression is not built in")]
 pub struct LevelError;
 
-/// Compresses clusters; there is none.
+/// Compresses clusters. It has no variants, because compression is not built in.
 #[derive(Debug)]
 pub enum ClusterEncoder {}
 

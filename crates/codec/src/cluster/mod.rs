@@ -1,9 +1,10 @@
 //! Compression of clusters into the blocks that are stored.
 //!
-//! A stored cluster is a header of 24 bytes (`struct compress_data`), the stream of the algorithm, and zeros up to the end of the
-//! last block. The streams are those that the kernel's decoders accept: LZ4 blocks without a frame; Zstandard frames without
-//! content size and checksum, whose window is not larger than the cluster; plain LZO1X, which is a valid LZO-RLE stream too.
-//! Equal input gives equal output: the versions of the libraries are part of the format of an image.
+//! A stored cluster is a header of 24 bytes (`struct compress_data`), the stream of the algorithm, and zeros
+//! up to the end of the last block. The kernel's decoders accept these streams: LZ4 blocks without a frame;
+//! Zstandard frames without content size and checksum, whose window is not larger than the cluster; plain
+//! LZO1X, which is a valid LZO-RLE stream too. Equal input gives equal output: the versions of the libraries
+//! are part of the format of an image.
 
 use crate::{Algorithm, lzo};
 use core::fmt;
@@ -78,14 +79,14 @@ impl ClusterEncoder {
         Ok(Self { compressor, checksum, len: BLOCK << log_blocks.min(8), stored: Vec::new() })
     }
 
-    /// The whole blocks to store for a cluster, or `None` if they would not be fewer than the cluster has; it is stored plain
-    /// then. A last page behind the end of the file is filled with zeros by the caller.
+    /// The whole blocks to store for a cluster, or `None` if they would not be fewer than the cluster's own;
+    /// the cluster is then stored plain. The caller fills the last page with zeros after the end of the file.
     pub fn encode(&mut self, cluster: &[u8]) -> Option<&[u8]> {
         if cluster.len() != self.len {
             return None;
         }
         let most = self.len - BLOCK - HEADER;
-        // lz4_flex needs a tenth more than the input, and LZO grows by a byte in 255 at most.
+        // The bound of lz4_flex is a tenth more than the input. LZO grows by less: up to one byte in 255.
         let bound = lz4_flex::block::get_maximum_output_size(self.len);
         self.stored.clear();
         self.stored.resize(HEADER + bound, 0);

@@ -27,7 +27,7 @@ fn noise(len: usize) -> Vec<u8> {
     (0..len).map(|_| next()).collect()
 }
 
-/// Reads what `struct compress_data` says, as the kernel does.
+/// Decodes a cluster by its header (`struct compress_data`), as the kernel does.
 fn decoded(algorithm: Algorithm, stored: &[u8], len: usize, checksum: bool) -> Vec<u8> {
     assert!(stored.len().is_multiple_of(BLOCK) && stored.len() < len);
     let word = |at: usize| u32::from_le_bytes(stored[at..at + 4].try_into().unwrap());
@@ -61,7 +61,8 @@ fn clusters_of_every_size_come_back() {
     }
 }
 
-/// The kernel's workspace has room for a window of a cluster, and its decoder does not skip a version mark of LZO-RLE.
+/// The kernel's workspace has room for a window of a cluster, and its decoder does not skip a version mark of
+/// LZO-RLE.
 #[test]
 fn streams_are_those_of_the_kernel() {
     for (level, log) in [(1, 2), (3, 4), (19, 8), (22, 2)] {

@@ -40,7 +40,7 @@ struct Decoder<'a> {
 }
 
 impl Decoder<'_> {
-    /// Skips a version marker and says whether the stream may contain runs of zeros.
+    /// Skips a version marker. Returns whether the stream may contain runs of zeros.
     fn read_version(&mut self) -> Result<bool, CodecError> {
         if self.input.len() < VERSIONED_LEN_MIN || self.input.first() != Some(&VERSION_MARKER) {
             return Ok(false);
@@ -53,7 +53,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// Copies the literals before the first instruction, and says how many there are.
+    /// Copies the literals before the first instruction and returns their number.
     fn first_literals(&mut self) -> Result<usize, CodecError> {
         match self.input.get(self.pos) {
             Some(&first) if first > FIRST_BYTE_BASE => {
@@ -64,8 +64,8 @@ impl Decoder<'_> {
         }
     }
 
-    /// Carries out an instruction, and says how many literals it copied last; `None` at the end. The number of those before it decides
-    /// what `0000xxxx` means.
+    /// Executes an instruction and returns the number of literals that it copied last; `None` at the end.
+    /// `before`, the number of literals copied before the instruction, decides the meaning of `0000xxxx`.
     fn instruction(&mut self, before: usize) -> Result<Option<usize>, CodecError> {
         let op = usize::from(self.byte()?);
         match op {

@@ -17,7 +17,7 @@ const FIRST_LITERALS_MAX: usize = (u8::MAX - FIRST_BYTE_BASE) as usize;
 const HASH_BITS: u32 = 13;
 /// Knuth's multiplier for hashing: 2^32 divided by the golden ratio.
 const HASH_FACTOR: u32 = 0x9E37_79B1;
-/// After this many literals in a row (as a power of two) the search takes larger and larger steps.
+/// The search step grows after 2^5 literals in a row without a match.
 const SKIP_SHIFT: u32 = 5;
 
 /// Encodes `data` as a plain LZO1X stream, which every LZO1X decoder reads.

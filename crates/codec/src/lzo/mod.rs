@@ -26,7 +26,8 @@
 //!
 //! # LZO-RLE
 //!
-//! A stream of at least five bytes that starts with `11` gives its version in the second byte and begins behind it.
+//! A stream of at least five bytes that starts with `11` has its version in the second byte; the instructions
+//! follow.
 //! Version 1 reads one form of `0001HLLL` differently: with `H` and all 14 bits of `D` set, a fourth byte `X`
 //! follows, and the instruction appends `4 + 8X + L` zero bytes. There are no length bytes in this form, even if `L`
 //! is zero. No plain stream can begin with `11` and be that long, because there is nothing a match could refer to
@@ -49,7 +50,7 @@ const LITERAL_FIELD_MAX: usize = 15;
 const FAR_FIELD_MAX: usize = 7;
 const MID_FIELD_MAX: usize = 31;
 
-/// What a stored length of zero stands for.
+/// Base length if the stored length is zero.
 const LITERAL_LEN_BASE: usize = 3;
 const MATCH_LEN_BASE: usize = 2;
 

@@ -151,7 +151,7 @@ fn every_match_form_decodes() {
     assert_eq!(after_literals(20, &[0b0010_0000, 0, 3, 0, 0]).unwrap(), [19; 2 + 31 + 255 + 3]);
 }
 
-/// After four or more literals the shortest form means a match of three behind the reach of the near forms.
+/// After four or more literals, the shortest form is a match of three at distances beyond the near forms.
 #[test]
 fn short_form_reaches_back_after_long_literals() {
     let data = noise(2060);

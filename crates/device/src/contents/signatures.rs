@@ -3,7 +3,7 @@ use super::{JOURNAL_MAGIC, Kind, LINE, bytes};
 use segno_format::superblock::SUPERBLOCK_OFFSET;
 use segno_format::{BLOCK_SIZE, Block, F2FS_MAGIC};
 
-/// Blocks at the start that hold all marks but those of the end.
+/// Blocks at the start that hold all marks, except marks at the end of a device.
 pub(crate) const FRONT: u64 = 17;
 
 /// Unit of torn writes.
@@ -45,7 +45,7 @@ impl Signature {
         self.class == Class::Archive
     }
 
-    /// Whether a volume in one of its parts is what to expect.
+    /// Whether one of its partitions may have a volume.
     pub(super) fn has_parts(&self) -> bool {
         matches!(self.class, Class::Partitions | Class::Super)
     }
@@ -84,7 +84,7 @@ static EXT: [Signature; 3] = [
     mark(0x438, &[0x53, 0xEF], Class::FileSystem, "an ext4 file system"),
 ];
 
-/// The more telling marks come first.
+/// More specific marks come first.
 static SIGNATURES: &[Signature] = &[
     mark(0x10040, b"_BHRfS_M", Class::FileSystem, "a btrfs file system"),
     mark(0, b"XFSB", Class::FileSystem, "an XFS file system"),

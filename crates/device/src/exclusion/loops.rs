@@ -9,7 +9,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Offset of a loop device that stands for an image without having blocks, from the byte of the file that the image begins with.
+/// Offset of a stand-in loop device, which names an image but has no blocks. It is added to the byte of the
+/// file at which the image begins.
 pub const STAND_IN_OFFSET: u64 = 1 << 62;
 
 const BLOCK: &str = "/sys/block";
@@ -20,7 +21,7 @@ const DELETED: &[u8] = b" (deleted)";
 #[derive(Debug)]
 pub(super) struct LoopDevice {
     pub path: PathBuf,
-    /// Its device number and those of its partitions.
+    /// Device numbers of the loop device and its partitions.
     pub numbers: Vec<u64>,
     /// The bytes of the backing file that it reads and writes.
     pub backing: Place,
@@ -47,7 +48,8 @@ impl LoopDevice {
         let gone = file.ends_with(DELETED);
         let named = PathBuf::from(OsString::from_vec(file));
         let path = Path::new("/dev").join(name);
-        // The name may be of another namespace, or taken over by another file: the device itself is asked where it can be opened.
+        // The name may be of another namespace, or taken over by another file: the device itself is asked
+        // where it can be opened.
         let (whole, offset) = asked(&path).or_else(|| by_name(&named, &sys))?;
         let sectors: u64 = text(&sys.join("size"))?.parse().ok()?;
         let backing = whole.part(offset, sectors.saturating_mul(SECTOR));
@@ -61,7 +63,7 @@ impl LoopDevice {
         Some(Self { path, numbers, backing, backing_path, autoclear, stacked })
     }
 
-    /// Whether it is claimed, as by a mount, as far as this process may know.
+    /// Whether it is claimed, for example by a mount, as far as this process can detect.
     pub(super) fn is_claimed(&self) -> bool {
         let flags = (OFlags::EXCL | OFlags::NONBLOCK).bits().cast_signed();
         let opened = File::options().read(true).custom_flags(flags).open(&self.path);

@@ -1,7 +1,9 @@
-//! Exclusion of other users of the same storage. [`Use`] is the table; everything that opens storage passes through here.
+//! Exclusion of other users of the same storage. [`Use`] is the table; everything that opens storage passes
+//! through here.
 //!
-//! Others are seen by advisory locks of the bytes in use, by the exclusive claim of block devices, and by the loop devices and mounts that
-//! the kernel reports by number. Names in the mount table prove nothing: any user chooses the source of a FUSE mount.
+//! Others are seen by advisory locks of the bytes in use, by the exclusive claim of block devices, and by the
+//! loop devices and mounts that the kernel reports by number. Names in the mount table prove nothing: any
+//! user chooses the source of a FUSE mount.
 mod lock;
 mod loops;
 mod mounts;
@@ -57,8 +59,8 @@ pub(crate) fn claim(path: &Path, usage: Use) -> Result<Option<Claim>, DeviceErro
     })
 }
 
-/// Keeps users out of bytes of an open file or device that the use does not tolerate, until the file is unlocked. The result is the
-/// locked backing file of a loop device.
+/// Keeps users out of bytes of an open file or device that the use does not tolerate, until the file is
+/// unlocked. The result is the locked backing file of a loop device.
 pub(crate) fn exclude(
     path: &Path,
     file: &File,
@@ -197,8 +199,8 @@ impl View {
         Some((own, own.backing.part(place.bytes.start, len)))
     }
 
-    /// A mount of a file or device that others hold. One that only its source names has to be of root, or of the user whose process
-    /// has the lock: other users may give theirs any name.
+    /// A mount of a file or device that others hold. One that only its source names has to be of root, or of
+    /// the user whose process has the lock: other users may give theirs any name.
     fn mount_of(&self, meta: &Metadata, path: &Path, processes: &[u32]) -> Option<Holder> {
         let mut places = places(path);
         if places.is_empty() {
@@ -226,7 +228,7 @@ impl View {
 }
 
 impl LoopDevice {
-    /// The first byte of the part of its backing file that it stands for, if it has no blocks itself.
+    /// The first byte of its image in the backing file, if this is a stand-in without blocks.
     fn stands_for(&self) -> Option<Place> {
         let start = self.backing.bytes.start.checked_sub(STAND_IN_OFFSET)?;
         Some(Place { id: self.backing.id, bytes: start..start.saturating_add(1) })

@@ -20,7 +20,7 @@ pub struct Mount {
     pub device: u64,
     /// File system type.
     pub fstype: String,
-    /// For Segno's mounts: the image, or the device that stands for it.
+    /// For Segno's mounts: the image, or its stand-in device.
     pub source: PathBuf,
     /// Whether this mount is read-only; the file system may have another one that is not.
     pub read_only: bool,

@@ -9,7 +9,7 @@ pub enum Use {
     Repair,
     /// Read, and expected not to change meanwhile.
     Read,
-    /// Read while it may change: the reader can tell.
+    /// Reading while the content may change; the reader can detect changes.
     Observe,
 }
 
@@ -28,7 +28,7 @@ pub enum Other {
     ReadOnlyLoopMount,
     /// A loop device that is not mounted, or not visibly.
     LoopDevice,
-    /// A claim that is no visible mount: device mapper, swap, a mount in another namespace.
+    /// A claim without a visible mount: device mapper, swap, a mount in another namespace.
     Claim,
 }
 

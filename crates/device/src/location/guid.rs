@@ -1,4 +1,4 @@
-//! GUID partition tables, by the crate `gpt`; what it takes for granted is checked first.
+//! GUID partition tables, with the crate `gpt`; its assumptions are checked first.
 use super::source::{Cursor, Source};
 use super::table::{Partition, Table};
 use crate::part_error::{PartError, TableKind};
@@ -40,7 +40,7 @@ pub(super) fn read(source: &dyn Source) -> io::Result<Option<Result<Table, PartE
     Ok(damage.map(|why| Err(PartError::Damaged { kind: TableKind::Gpt, why })))
 }
 
-/// The header, `None` if there is none, or what is wrong with it.
+/// The header: `None` without one, an error if it is damaged.
 fn header(
     source: &dyn Source,
     copy: Copy,

@@ -1,5 +1,6 @@
-//! Partition tables of master boot records, and the chain of those of an extended partition. The code is ours: the one maintained crate
-//! adds sectors without a check and decodes by a crate that is not maintained.
+//! Partition tables of master boot records, and the chain of boot records of an extended partition. The code
+//! is ours, because the one maintained crate adds sectors without a check and decodes with an unmaintained
+//! crate.
 use super::source::Source;
 use super::table::{Partition, Table};
 use crate::part_error::{PartError, TableKind};
@@ -76,7 +77,8 @@ pub(super) fn read(source: &dyn Source) -> io::Result<Option<Result<Table, PartE
     })))
 }
 
-/// The entries of the boot record in a sector; `None` if it is none. Boot sectors of file systems end the same way.
+/// The entries of the boot record in a sector; `None` without a boot record. Boot sectors of file systems
+/// have the same signature.
 fn record(source: &dyn Source, sector: u64) -> io::Result<Option<[Option<Entry>; 4]>> {
     const ENTRIES: Range<usize> = 446..510;
     let Some(bytes) = source.bytes(sector.saturating_mul(SECTOR), SECTOR as usize)? else { return Ok(None) };
@@ -92,7 +94,8 @@ fn record(source: &dyn Source, sector: u64) -> io::Result<Option<[Option<Entry>;
     Ok(Some(all.map(entry)))
 }
 
-/// The partitions of an extended one. Each record has a partition, counted from the record, and the next record, counted from the first.
+/// The partitions of an extended one. Each record has a partition, counted from the record, and the next
+/// record, counted from the first.
 fn chain(source: &dyn Source, first: u32) -> io::Result<Result<Vec<Range<u64>>, &'static str>> {
     let (mut found, mut seen) = (Vec::new(), HashSet::new());
     let mut next = Some(u64::from(first));

@@ -1,8 +1,8 @@
 //! Where a volume is: a file or block device, or a part of one that a table names.
 //!
-//! A location is written as a path, so that every command, library and binding takes it: `IMAGE`, `IMAGE#2` and `IMAGE#NAME` for an entry
-//! of a partition table or of an Android super image, `IMAGE#@OFFSET` and `IMAGE#@OFFSET+LENGTH` for bytes. A file of the whole name
-//! comes first.
+//! A location is written as a path, so that every command, library and binding accepts it: `IMAGE`, `IMAGE#2`
+//! and `IMAGE#NAME` for an entry of a partition table or of an Android super image, `IMAGE#@OFFSET` and
+//! `IMAGE#@OFFSET+LENGTH` for bytes. If a file with the whole name exists, the name means that file.
 mod guid;
 mod mbr;
 mod source;
@@ -36,7 +36,7 @@ pub struct Location {
 enum Part {
     /// Number or name of an entry of the table.
     Entry(String),
-    /// Bytes; without a length to the end of what begins there.
+    /// Bytes. Without a length, up to the end of the partition or volume that begins there.
     Bytes { offset: u64, len: Option<u64> },
 }
 
@@ -95,7 +95,7 @@ impl Location {
         self.part.is_some()
     }
 
-    /// Whether it ends where itself, the file or a table says, and not where a volume does.
+    /// Whether its end is given by its length, the file or a table, and not by the volume.
     pub fn has_end(&self) -> Result<bool, DeviceError> {
         let Some(Part::Bytes { offset, len: None }) = self.part else { return Ok(true) };
         Ok(table(&self.file)?.is_ok_and(|table| table.entry_at(offset).is_some()))
@@ -107,14 +107,14 @@ impl Location {
         if let Some(Part::Bytes { offset, .. }) = self.part { offset } else { 0 }
     }
 
-    /// What begins at the same byte, without the name of an entry.
+    /// The location that begins at the same byte, without the name of an entry.
     pub fn by_offset(&self) -> Result<Self, DeviceError> {
         let start = self.extents()?.ranges.first().map_or(0, |range| range.start);
         let part = (start > 0).then_some(Part::Bytes { offset: start, len: None });
         Ok(Self { file: self.file.clone(), part })
     }
 
-    /// The path that means it.
+    /// The location as a path.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         let Some(part) = &self.part else { return self.file.clone() };
@@ -162,7 +162,7 @@ fn read_table(source: &dyn Source) -> io::Result<Result<Table, PartError>> {
     Ok(Err(PartError::NoTable))
 }
 
-/// What begins at an offset: an entry of the table, else the volume whose superblock is there.
+/// The ranges from an offset on: an entry of the table, else the volume with its superblock there.
 fn from(offset: u64, source: &dyn Source) -> io::Result<Result<Vec<Range<u64>>, PartError>> {
     if let Ok(table) = read_table(source)?
         && let Some(entry) = table.entry_at(offset)

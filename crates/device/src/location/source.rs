@@ -11,12 +11,12 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use zerocopy::IntoBytes;
 
-/// Bytes of a file or device, or those that an Android sparse image stands for.
+/// Bytes of a file or device; for an Android sparse image, the bytes of its raw image.
 pub(super) trait Source {
     fn len(&self) -> u64;
     fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<()>;
 
-    /// So many bytes; `None` if they are not all there.
+    /// `len` bytes; `None` if the source ends before.
     fn bytes(&self, offset: u64, len: usize) -> io::Result<Option<Vec<u8>>> {
         if offset.checked_add(len as u64).is_none_or(|end| end > self.len()) {
             return Ok(None);

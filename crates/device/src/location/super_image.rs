@@ -10,7 +10,7 @@ use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 const SECTOR: u64 = 512;
-/// The geometry and its copy, each in a block of its own after one that boot loaders may use.
+/// Offsets of the geometry and its copy, one block each, after a block that boot loaders may use.
 const GEOMETRY: [u64; 2] = [4096, 8192];
 /// Where the tables begin.
 const TABLES: u64 = 12_288;
@@ -103,7 +103,7 @@ pub(super) fn read(source: &dyn Source) -> io::Result<Option<Result<Table, PartE
     ))
 }
 
-/// Partitions of slot b as its own tables have them, all others as those of the first slot that can be read.
+/// Partitions of slot b from its own tables, all others from the first readable slot.
 fn join(slots: Vec<Result<Vec<Partition>, Why>>) -> Result<Vec<Partition>, Why> {
     let why = slots.iter().find_map(|slot| slot.as_ref().err().copied()).unwrap_or("it has no slots");
     let is_b = |p: &Partition| p.name.ends_with("_b");
@@ -116,7 +116,7 @@ fn join(slots: Vec<Result<Vec<Partition>, Why>>) -> Result<Vec<Partition>, Why> 
     Ok(all)
 }
 
-/// The geometry, `None` if there is none.
+/// The geometry: `None` without one, an error if it is damaged.
 fn geometry(source: &dyn Source) -> io::Result<Option<Result<Geometry, Why>>> {
     let mut damage = None;
     for at in GEOMETRY {
@@ -222,7 +222,7 @@ fn partition(raw: &RawPartition, extents: &[RawExtent], slot: u32) -> Result<Par
     Ok(Partition { number: None, name, uuid: None, extents: pieces, set: slot })
 }
 
-/// The bytes of extents, those that follow each other as one.
+/// The bytes of extents. Adjacent extents are merged.
 fn joined(extents: &[RawExtent]) -> Vec<Range<u64>> {
     let mut pieces: Vec<Range<u64>> = Vec::new();
     for extent in extents {

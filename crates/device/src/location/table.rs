@@ -8,7 +8,7 @@ use uuid::Uuid;
 /// The entries of a table, in its order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// What it is.
+    /// Kind of the table.
     pub kind: TableKind,
     /// Entries in use.
     pub partitions: Vec<Partition>,
@@ -23,9 +23,9 @@ pub struct Partition {
     pub number: Option<u32>,
     /// Empty for one without.
     pub name: String,
-    /// Of the entry, not of what it holds.
+    /// Id of the entry, not of a volume in it.
     pub uuid: Option<Uuid>,
-    /// Its bytes: one range, or several of an entry of a super image. None of them if it is not on this device.
+    /// Its bytes: one range, or several of an entry of a super image. `None` if it is not on this device.
     pub extents: Option<Vec<Range<u64>>>,
     /// Entries of different sets may overlap: the slots of a super image.
     pub(super) set: u32,
@@ -96,7 +96,7 @@ impl Partition {
         self.name.strip_suffix("_a").or_else(|| self.name.strip_suffix("_b"))
     }
 
-    /// Whether it holds a volume of that label or UUID. What cannot be read is none.
+    /// Whether it holds a volume with that label or UUID. A volume that cannot be read does not count.
     fn holds(&self, label: &str, uuid: Option<Uuid>, source: &dyn Source) -> bool {
         let volume = self.first().and_then(|range| superblock(source, range.clone()).ok().flatten());
         volume.is_some_and(|sb| sb.label() == label || uuid.is_some_and(|u| u.into_bytes() == sb.raw.uuid))

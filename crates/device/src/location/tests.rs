@@ -1,5 +1,5 @@
-//! Tables as other programs write them, and tables that lie. Layouts of sfdisk and parted are in the tests of the command line, super
-//! images that other readers judge in those of the Python package.
+//! Tables as other programs write them, and hostile tables. Tests of the command line have layouts of sfdisk
+//! and parted; tests of the Python package have super images that other readers accept or refuse.
 use super::source::{Source, open};
 use super::*;
 use crate::part_error::TableKind;
@@ -92,7 +92,7 @@ fn a_gpt_is_read_from_its_backup_and_not_from_a_boot_record() {
     let last = disk.0.len() - 512;
     disk.0[last + 40] ^= 1;
     assert!(matches!(found(&disk), Err(PartError::Damaged { kind: TableKind::Gpt, .. })));
-    // Without both headers the record that protects them says that there was one.
+    // Without both headers, the protective boot record shows that there was a table.
     let mut boot = mbr_of(&[(0, 0xEE, 1, 100)], 1 << 20);
     assert!(matches!(found(&boot), Err(PartError::Damaged { kind: TableKind::Gpt, .. })));
     boot.0[450] = 0x83;
@@ -262,7 +262,7 @@ fn uuids_are_as_the_partition_table_prints_them() {
 }
 
 proptest! {
-    /// Whatever the bytes of tables say, reading them ends with an answer.
+    /// For any bytes in a table, reading it returns a result.
     #[test]
     fn any_bytes_are_safe(
         kind in 0..3usize,

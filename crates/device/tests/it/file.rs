@@ -9,7 +9,7 @@ const READ_WRITE: OpenOptions = OpenOptions { read_only: false, direct: false };
 const READ_ONLY: OpenOptions = OpenOptions { read_only: true, direct: false };
 const DIRECT: OpenOptions = OpenOptions { read_only: false, direct: true };
 
-/// An image of so many blocks, in the build directory because a temporary one may lack direct I/O.
+/// An image of `blocks` blocks, in the build directory because a temporary one may lack direct I/O.
 fn image(blocks: u64) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = dir.path().join("image");
@@ -161,7 +161,7 @@ fn probe_tells_what_a_path_is() {
     assert!(missing.to_string().contains("cannot open"), "{missing}");
 }
 
-/// Two ways lead to the storage, and both see the same.
+/// Buffered and direct accesses see the same content.
 #[test]
 fn what_is_written_behind_is_read_back_whatever_the_page_cache_held() {
     let (_dir, path) = image(2500);
@@ -253,7 +253,7 @@ fn reads_go_on_meanwhile_and_see_what_was_written_before() {
         let blocks = numbered(200);
         device.write(50, &blocks.iter().collect::<Vec<_>>()).unwrap();
         let readings: Vec<_> = (0..5).map(|n| device.start_read(n * 60, Buffer::new(60))).collect();
-        // One that nobody waits for.
+        // A read that is dropped.
         drop(device.start_read(7, Buffer::new(30)));
         let read = readings.into_iter().flat_map(|r| r.wait().unwrap().blocks().to_vec());
         for (addr, block) in read.enumerate() {

@@ -1,4 +1,5 @@
-//! All storage is opened by crate `device`, where others are kept out. The other crates open files of other kinds, listed here.
+//! All storage is opened by crate `device`, where others are kept out. The other crates open files of other
+//! kinds, listed here.
 use std::collections::BTreeMap;
 use std::fs::{read_dir, read_to_string};
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ const CALLS: [&str; 7] = [
     "FileDevice::open_held(",
 ];
 
-/// Sources that have such calls, how many, and what is opened.
+/// Sources with calls that open files, the number of calls, and the opened file.
 const ALLOWED: [(&str, usize, &str); 19] = [
     ("cli/src/commands/check/feedback.rs", 1, "the descriptor for progress"),
     ("cli/src/commands/check/judge.rs", 1, "a block device that is mounted read-only, for its repair"),

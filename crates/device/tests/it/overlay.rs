@@ -33,7 +33,7 @@ fn blocks_beyond_the_limit_are_refused() {
     assert_eq!(overlay.written(), [0, 1, 2]);
 }
 
-/// A replay in memory goes by the pointers, as it would on the device, which stays as it is.
+/// A replay in memory follows the write pointers as on the device. The device is unchanged.
 #[test]
 fn zones_are_written_in_order() {
     let shape =

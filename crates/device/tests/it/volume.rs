@@ -154,7 +154,7 @@ fn a_truncated_image_is_refused() {
 fn members_are_joined_in_the_order_of_the_table() {
     let (_dir, [a, b, c]) = three_devices();
     let volume = open(&[&a, &b, &c]).unwrap();
-    // Behind the last device is what the first has beyond its share.
+    // Blocks of the first device beyond its share follow the last device.
     assert_eq!(volume.block_count(), SEGMENT0 + 17 * SEGMENT + 9);
     let b_start = SEGMENT0 + 12 * SEGMENT;
     let block = |n| Block([n; BLOCK_SIZE]);

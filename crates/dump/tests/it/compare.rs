@@ -1,4 +1,4 @@
-//! What dump.f2fs prints of NAT, SIT, SSA and inodes is in the JSON too.
+//! The values that dump.f2fs prints of NAT, SIT, SSA and inodes are in the JSON too.
 use segno::{Device, FormatOptions, MountOptions, Volume};
 use segno_device::{BlockDevice, FileDevice, OpenOptions};
 use segno_dump::{Image, What};
@@ -39,7 +39,7 @@ fn ours(image: &Path, words: &[&str]) -> Value {
     Image::open(&device, &what).unwrap().show(&what).unwrap()
 }
 
-/// The numbers behind `key:` in a line.
+/// The number after `key:` in a line.
 fn number(line: &str, key: &str) -> u64 {
     let rest = line.split(&format!("{key}:")).nth(1).unwrap_or_else(|| panic!("no {key} in {line:?}"));
     rest.trim_start().split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()

@@ -24,7 +24,7 @@ pub(super) fn fs_config(tree: &Tree, mount_point: &str) -> Result<String> {
     Ok(out)
 }
 
-/// SELinux contexts, each path as an expression that matches nothing else.
+/// SELinux contexts, with an expression for each path that matches only this path.
 pub(super) fn file_contexts(tree: &Tree, mount_point: &str) -> Result<String> {
     let mut out = String::new();
     for found in names_of(tree)? {

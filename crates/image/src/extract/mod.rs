@@ -41,14 +41,14 @@ pub struct ExtractOptions {
     pub preserve: Preserve,
 }
 
-/// What was extracted.
+/// The result of an extraction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extracted {
     /// Files, directories and others, each inode once.
     pub files: u64,
     /// Bytes of content.
     pub bytes: u64,
-    /// Names that the host cannot store, and what stands for them.
+    /// Names that the host cannot store, and their substitutes.
     pub renamed: Vec<(PathBuf, PathBuf)>,
     /// Files with metadata that the target does not have: a manifest has it.
     pub incomplete: u64,
@@ -58,8 +58,8 @@ pub struct Extracted {
     pub notes: Vec<String>,
 }
 
-/// Extracts the volume on an image that was opened with the same options. Nothing is opened but the target and the files that the
-/// options name.
+/// Extracts the volume on an image that was opened with the same options. Nothing is opened but the target
+/// and the files that the options name.
 pub fn extract(
     image: OpenImage,
     target: Target<'_>,
@@ -73,7 +73,7 @@ pub fn extract(
     let mut tree = volume::read(image, &|_| false)?;
     let notes = std::mem::take(&mut tree.notes);
     let root = root(&tree, &options.path)?;
-    // What is not below it loses its names.
+    // Inodes not below the root of the extraction lose their names.
     let tree = tree.in_order_below(root)?;
     let (extracted, stored_as) = match target {
         Target::Directory(dir) => host::write(&tree, dir, options.preserve, progress)?,

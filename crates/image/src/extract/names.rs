@@ -2,11 +2,11 @@
 
 /// Characters that some hosts refuse.
 const REFUSED: &[u8] = b"%\\:*?\"<>|";
-/// Longest name, with a mark behind it.
+/// Maximum bytes of a substitute before a mark is appended.
 const LONGEST: usize = 240;
 
-/// A name of printable ASCII that stands for another one; other bytes are written as `%XX`. With a number it differs from those
-/// that were tried before.
+/// A name of printable ASCII that stands for another one; other bytes are written as `%XX`. The number of the
+/// attempt makes it differ from earlier attempts.
 pub(super) fn substitute(name: &[u8], attempt: u32) -> Vec<u8> {
     let mut out = Vec::with_capacity(name.len());
     for &byte in name {

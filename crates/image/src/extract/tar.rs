@@ -1,4 +1,5 @@
-//! Writes a tree as a tar archive: ustar headers, and extended ones where those do not suffice. Equal trees give equal archives.
+//! Writes a tree as a tar archive: ustar headers, and extended ones where those do not suffice. Equal trees
+//! give equal archives.
 use super::{Extracted, Found, names_of};
 use crate::content::Content;
 use crate::tree::{Index, Inode, Kind, Tree, path_of};
@@ -40,7 +41,7 @@ fn failed(e: std::io::Error) -> Error {
     Error::host("write", Path::new("the archive"), e)
 }
 
-/// What a header says.
+/// The fields of a header.
 #[derive(Default)]
 struct Header {
     path: Vec<u8>,

@@ -15,7 +15,7 @@ const META: &[u8] = b".^$?*+|[({";
 const BINARY_MAGIC: [u8; 4] = 0xF97C_FF8A_u32.to_le_bytes();
 const SIZE_LIMIT: usize = 1 << 26;
 
-/// A rule; without a label it says that there is none.
+/// A rule. Without a label, matching files get no label.
 #[derive(Clone, Debug)]
 struct Rule {
     kind: Option<FileType>,
@@ -128,7 +128,7 @@ fn kind_of(line: &Line<'_>, text: &[u8]) -> Result<FileType> {
     })
 }
 
-/// The path that a pattern without special characters stands for.
+/// The path that equals a pattern without special characters.
 fn literal(pattern: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(pattern.len());
     let mut bytes = pattern.iter();
@@ -176,7 +176,7 @@ mod tests {
         Some(found.label.as_ref().map_or("none".into(), |l| String::from_utf8(l.clone()).unwrap()))
     }
 
-    /// The outcomes are those that the manual of file_contexts(5) gives.
+    /// The expected results are from the manual page file_contexts(5).
     #[test]
     fn the_last_match_wins_but_a_path_beats_expressions() {
         let (rules, notes) = rules(

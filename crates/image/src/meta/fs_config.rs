@@ -11,7 +11,7 @@ pub(crate) const CAPABILITY: &[u8] = b"security.capability";
 /// Revision 2, effective.
 const CAPABILITY_MAGIC: u32 = 0x0200_0001;
 
-/// What a line gives a path.
+/// The properties in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Config {
     uid: u32,
@@ -118,7 +118,7 @@ pub(super) fn capability(bits: u64) -> Vec<u8> {
     [CAPABILITY_MAGIC, low, 0, high, 0].iter().flat_map(|n| n.to_le_bytes()).collect()
 }
 
-/// The set that such a value stands for, if `fs_config` can express it.
+/// The capability set of an attribute's value, if `fs_config` can express it.
 pub(crate) fn capability_bits(value: &[u8]) -> Option<u64> {
     let (words, rest) = value.as_chunks::<4>();
     match words.iter().map(|w| u32::from_le_bytes(*w)).collect::<Vec<_>>()[..] {

@@ -1,4 +1,4 @@
-//! What an extraction could not store on the host: one JSON object a line for each path.
+//! Metadata that an extraction could not store on the host: one JSON object a line for each path.
 use super::escape::{escaped_path, unescaped};
 use super::{Line, lines, read};
 use crate::Result;
@@ -97,7 +97,8 @@ pub(crate) fn apply(tree: &mut Tree, file: &Path) -> Result<()> {
         let record: Record = serde_json::from_slice(line.text).map_err(|e| line.error(e.to_string()))?;
         records.push((line, record));
     }
-    // Directories before their entries, so that their names are right when those are looked up; further names at the end.
+    // Directories before their entries, so that their names are right when those are looked up; further names
+    // at the end.
     records.sort_by_key(|(_, r)| (r.link.is_some(), r.path.matches('/').count()));
     for (line, record) in &records {
         one(tree, line, record)?;

@@ -1,4 +1,5 @@
-//! Metadata from other files than the source. Later ones win: device tables, `fs_config`, `file_contexts`, rules, manifest.
+//! Metadata from other files than the source. Later ones win: device tables, `fs_config`, `file_contexts`,
+//! rules, manifest.
 mod device_table;
 mod escape;
 mod file_contexts;
@@ -39,7 +40,8 @@ pub(crate) fn apply(tree: &mut Tree, options: &BuildOptions) -> Result<Vec<Strin
     Ok(notes)
 }
 
-/// Where the volume will be mounted: the prefix of paths in Android's files. `system` and `/` are the root of the device.
+/// Where the volume will be mounted: the prefix of paths in Android's files. `system` and `/` are the root of
+/// the device.
 struct MountPoint(String);
 
 impl MountPoint {
@@ -83,7 +85,7 @@ fn lines<'a>(file: &'a Path, bytes: &'a [u8]) -> impl Iterator<Item = Line<'a>> 
     })
 }
 
-/// An error that lists the first paths that a file says nothing of.
+/// An error that lists the first paths missing in the files.
 fn missing(what: &'static str, tree: &Tree, paths: &[Index], files: &[PathBuf]) -> Result<()> {
     if paths.is_empty() {
         return Ok(());

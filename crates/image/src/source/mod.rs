@@ -1,4 +1,4 @@
-//! Where a tree comes from: a directory, a tar archive, or an F2FS image.
+//! The sources of a tree: a directory, a tar archive, or an F2FS image.
 mod dir;
 pub(crate) mod tar;
 pub(crate) mod volume;
@@ -34,8 +34,9 @@ pub enum Source {
 }
 
 impl Source {
-    /// Tells from a path what the source is: `-` is a tar archive on standard input, a file with the magic number of F2FS or of a
-    /// sparse image is an image, as is a part of a file, and any other file a tar archive.
+    /// Tells from a path what the source is: `-` is a tar archive on standard input, a file with the magic
+    /// number of F2FS or of a sparse image is an image, as is a part of a file, and any other file a tar
+    /// archive.
     pub fn of_path(path: &Path) -> Result<Self> {
         if path.as_os_str() == "-" {
             return Ok(Self::StandardInput);
@@ -128,7 +129,8 @@ impl fmt::Debug for OpenSource {
     }
 }
 
-/// Refuses a file with other contents than an archive: most of them begin with zeros, which would be an archive without files.
+/// Refuses a file with other contents than an archive: most of them begin with zeros, which would be an
+/// archive without files.
 fn refuse_others(path: &Path, bytes: u64) -> Result<()> {
     match require_superblock(path, &FileDevice::observe(path)?) {
         Err(DeviceError::NoSuperblock { contents, .. })

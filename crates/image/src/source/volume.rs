@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{io, iter};
 
-/// Flags that say how a file is stored, not what it is.
+/// Flags that describe the storage of a file, not the file.
 const STORAGE: InodeFlags = InodeFlags::COMPR.union(InodeFlags::INDEX);
 
 /// The storage of a volume, open for reading.

@@ -2,7 +2,7 @@
 use super::index::Runs;
 use crate::options::Compression;
 
-/// What an inode has outside of its own block, as far as data is concerned.
+/// An inode's data outside its own block.
 #[derive(Debug, Default)]
 pub(crate) struct Body {
     pub(crate) runs: Runs,

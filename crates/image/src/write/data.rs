@@ -40,7 +40,7 @@ impl Build<'_, '_> {
         let tree = self.plan.tree;
         for (index, inode) in tree.inodes.iter().enumerate().filter(|(_, i)| i.kind.is_dir()) {
             let names = dirs::names(tree, index, &|i| self.plan.numbers.inode(i))?;
-            // Linux refuses to mount a volume whose root has no block of its own.
+            // The root is never inline: Linux does not mount such a volume.
             if index != ROOT && dirs::fit_inline(&self.plan.dentry_shape(index)?, &names) {
                 continue;
             }
@@ -123,7 +123,7 @@ impl Build<'_, '_> {
 struct Next<'a> {
     plan: &'a Plan<'a>,
     todo: &'a mut (dyn Iterator<Item = Index> + Send),
-    /// The file that is read, and the byte that comes next.
+    /// The file that is read, and the next byte.
     current: Option<(Index, Arc<Reading>, u64)>,
 }
 

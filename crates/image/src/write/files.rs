@@ -21,11 +21,11 @@ pub(crate) struct Job {
     pub(crate) compression: Option<Compression>,
     /// Whether blocks of zeros are stored if the file is compressed.
     pub(crate) keep_zeros: bool,
-    /// Whether nothing of the file is left to read behind it.
+    /// Whether this is the last part of the file.
     pub(crate) is_last: bool,
 }
 
-/// What is stored of a part of a file.
+/// The stored form of a part of a file.
 pub(crate) struct Stored {
     pub(crate) inode: Index,
     /// Where the blocks belong; their places count from the first one.
@@ -102,7 +102,7 @@ impl Worker {
 }
 
 impl Stored {
-    /// Adds blocks, without those that are zeros unless they are kept.
+    /// Adds blocks. Blocks of zeros are left out, unless `keep_zeros` is set.
     fn add_plain(&mut self, first: u32, blocks: &[u8], keep_zeros: bool) {
         for (at, block) in (first..).zip(blocks.chunks(BLOCK_SIZE)) {
             if keep_zeros || !is_zero(block) {

@@ -3,7 +3,7 @@ use segno_format::node::RawNodeFooter;
 use segno_format::{Ino, Nid};
 use zerocopy::little_endian::{U32, U64};
 
-/// What a node written before the first checkpoint carries.
+/// Checkpoint version of nodes written before the first checkpoint.
 pub(crate) const CP_VER: u64 = 1;
 
 /// The footer of a node at a block of the volume.

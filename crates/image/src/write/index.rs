@@ -20,7 +20,7 @@ pub(crate) struct Run {
 pub(crate) struct Runs(pub(crate) Vec<Run>);
 
 impl Runs {
-    /// Adds blocks behind all others.
+    /// Appends blocks.
     pub(crate) fn push(&mut self, run: Run) {
         match self.0.last_mut() {
             Some(last)
@@ -58,14 +58,14 @@ impl Runs {
 /// A step along the slots of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// A node comes into being: its depth below the inode, its place in the one above, and its place in the tree.
+    /// A new node: its depth below the inode, its index in the parent, and its offset in the tree.
     Node { depth: usize, index: u32, offset: u32, direct: bool },
     /// Slots from `first` on, in the node that came last or in the inode.
     Slots { first: u32, run: Run },
 }
 
-/// Visits the slots of all runs with the nodes that hold them, in ascending order. The slots of a cluster are visited as one
-/// run, with the stored blocks; they never span two nodes.
+/// Visits the slots of all runs with the nodes that hold them, in ascending order. The slots of a cluster are
+/// visited as one run, with the stored blocks; they never span two nodes.
 pub(crate) fn walk(
     layout: &InodeLayout,
     runs: &Runs,
@@ -145,7 +145,7 @@ mod tests {
                 Step::Slots { first: 0, run: plain(1882, 1026, 1) },
             ]
         );
-        // The first block below the first indirect node, and one in a later direct node of the same.
+        // The first block below the first indirect node, and a block in a later direct node below it.
         assert_eq!(
             steps(vec![plain(2900, 0, 1), plain(2900 + 1018 * 2, 1, 1)]),
             [

@@ -18,7 +18,7 @@ use zerocopy::little_endian::{U16, U32, U64};
 pub(crate) struct Draft {
     pub(crate) block: Block,
     pub(crate) layout: InodeLayout,
-    /// What goes to the xattr node.
+    /// Attributes for the xattr node.
     pub(crate) xattr_node: Vec<u8>,
 }
 
@@ -43,7 +43,7 @@ impl Plan<'_> {
     fn inline_flags(&self, inode: &Inode) -> Inline {
         let mut flags = Inline::empty();
         flags.set(Inline::EXTRA_ATTR, self.features.contains(Features::EXTRA_ATTR));
-        // A volume that can be written has room for attributes to come, as if the kernel had made the file.
+        // On a writable volume, inodes have room for later attributes, as if the kernel had created the file.
         flags.set(Inline::XATTR, !self.read_only() || !inode.xattrs.is_empty());
         flags
     }
@@ -92,7 +92,7 @@ impl Plan<'_> {
         raw.layout(self.features).map_err(|_| Error::Invariant("a new inode is divided in a legal way"))
     }
 
-    /// The inode block as far as it does not depend on addresses. Content that fits into it is read now.
+    /// The parts of the inode block that do not depend on addresses. Inline content is read now.
     pub(crate) fn draft(&self, index: Index, body: &Body, main: u32) -> Result<Draft> {
         let inode = self.tree.get(index)?;
         let mut block = Block::zeroed();
@@ -203,7 +203,8 @@ impl Plan<'_> {
     }
 }
 
-/// The level that later writes use. Kernels refuse levels that they cannot use, so LZ4 has none, whatever the data was packed with.
+/// The level that later writes use. Kernels refuse levels that they cannot use, so LZ4 has none, whatever the
+/// data was packed with.
 fn stored_level(algorithm: segno_codec::Algorithm) -> u8 {
     u8::from(algorithm == segno_codec::Algorithm::Zstd)
 }

@@ -52,7 +52,7 @@ impl MainArea {
         Ok(first)
     }
 
-    /// The block behind the last section that a log has.
+    /// The first block after the last section of a log.
     pub(crate) fn end(&self) -> Result<u32> {
         let Some(last) = self.runs.last() else { return Ok(0) };
         let blocks = last.segments().checked_mul(SEGMENT_BLOCKS as u32).ok_or(Error::TooLarge)?;
@@ -60,7 +60,7 @@ impl MainArea {
         end.checked_next_multiple_of(self.section).ok_or(Error::TooLarge)
     }
 
-    /// The block behind the last one that was taken.
+    /// The first block after the last one taken.
     pub(crate) fn used(&self) -> u32 {
         self.runs.last().map_or(0, |r| r.start + r.blocks)
     }
@@ -97,7 +97,8 @@ impl Image<'_> {
         self.file.set_len(bytes).map_err(|e| Error::host("write", self.path, e))
     }
 
-    /// Moves the first blocks of the main area to another place. Where they were, and behind them, are zeros then.
+    /// Moves the first blocks of the main area to block `to`. The part of the old range in front of the new
+    /// one is zeroed, and the file ends after the new range.
     pub(crate) fn move_main(&mut self, to: u32, blocks: u32) -> Result<()> {
         let failed = |e| Error::host("write", self.path, e);
         let (from, to_byte) = (u64::from(self.main) * BLOCK, u64::from(to) * BLOCK);

@@ -30,7 +30,7 @@ pub(crate) struct Share {
     cold: u32,
     /// Number of its first node but the inode.
     extra: u32,
-    /// Nodes behind the inode block, and indirect nodes.
+    /// Number of nodes that follow the inode block, and of indirect nodes.
     direct: u32,
     indirect: u32,
 }
@@ -232,7 +232,7 @@ impl Made {
 /// The nodes of one inode while they are filled.
 struct NodeTree {
     share: Share,
-    /// Numbers, places behind the inode, and places of indirect nodes given so far.
+    /// Node numbers, places after the inode and places of indirect nodes used so far.
     given: [u32; 3],
     nodes: Vec<Node>,
     /// The last node at each depth.

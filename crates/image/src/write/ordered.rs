@@ -7,11 +7,11 @@ use std::sync::mpsc;
 /// Jobs that may be done before the results of earlier ones were used, for each thread.
 const AHEAD: usize = 4;
 
-/// Gives jobs one after the other until there are none.
+/// Returns one job after the other, then `None`.
 pub(crate) type Jobs<'a, J> = &'a mut dyn FnMut() -> Result<Option<J>>;
 
-/// Does all jobs, each with the state of its thread, and uses their results in order, on the calling thread. The first error in
-/// that order is returned.
+/// Does all jobs, each with the state of its thread, and uses their results in order, on the calling thread.
+/// The first error in that order is returned.
 pub(crate) fn ordered<J: Send, R: Send, W>(
     threads: usize,
     jobs: Jobs<'_, J>,
@@ -38,7 +38,7 @@ pub(crate) fn ordered<J: Send, R: Send, W>(
                 }
             });
         }
-        // The threads end when no job can come any more.
+        // The threads end when the sender is dropped.
         let give = give;
         let (mut answers, mut more) = (VecDeque::new(), true);
         loop {
@@ -49,7 +49,7 @@ pub(crate) fn ordered<J: Send, R: Send, W>(
                 };
                 let (answer, awaited) = mpsc::channel();
                 more = job.is_ok();
-                // The threads are there until the end, and what awaits the answer too.
+                // Sending cannot fail: both receivers still exist.
                 let _sent = match job {
                     Ok(job) => give.send((job, answer)).is_ok(),
                     Err(e) => answer.send(Err(e)).is_ok(),

@@ -1,4 +1,4 @@
-//! What a build stores, and how.
+//! The contents of a build and the form in which they are stored.
 use crate::options::Compression;
 use crate::tree::{Choice, Index, ROOT, Tree};
 use segno_engine::temperature;
@@ -7,10 +7,10 @@ use segno_format::sit::LogType;
 use segno_format::superblock::RawSuperblock;
 use segno_format::{Features, Ino, crc};
 
-/// Inodes are numbered in the order of the tree, other nodes behind them.
+/// Inodes are numbered in the order of the tree; other nodes have higher numbers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Numbers {
-    /// Of the first inode behind the root.
+    /// Number of the first inode after the root.
     first: u32,
     /// The first that is left for other nodes.
     pub(crate) behind: u32,
@@ -57,8 +57,9 @@ impl Plan<'_> {
         }
     }
 
-    /// Whether a file has no holes, not even for zeros. Linux 6.1 caches the extent of each cluster of a compressed file on a
-    /// read-only volume as if all of its blocks followed the first one, so it would read other bytes in place of a hole.
+    /// Whether a file has no holes, not even for zeros. Linux 6.1 caches the extent of each cluster of a
+    /// compressed file on a read-only volume as if all of its blocks followed the first one, so it would read
+    /// other bytes in place of a hole.
     pub(crate) fn keeps_zeros(&self, index: Index) -> bool {
         self.read_only() && self.compression_of(index).is_some()
     }
@@ -76,7 +77,7 @@ impl Plan<'_> {
         }
     }
 
-    /// What the name of a file says about how often its data changes.
+    /// Temperature of a file's data, according to its name.
     pub(crate) fn temperature(&self, index: Index) -> Advise {
         self.tree.get(index).map_or(Advise::empty(), |i| temperature(&self.superblock, &i.name))
     }

@@ -1,4 +1,4 @@
-//! The smallest volume with room for what was placed.
+//! The smallest volume that holds the placed blocks.
 use super::{BLOCK, SEGMENT, SEGMENT_BLOCKS};
 use crate::options::Headroom;
 use crate::tree::{Kind, Tree};
@@ -12,7 +12,7 @@ const MOST_SEGMENTS: u64 = 1 << 23;
 /// Blocks in front of the first segment of a read-only volume.
 const READ_ONLY_LEAD: u64 = 2;
 
-/// What a volume must have room for.
+/// Space that a volume must have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Demand {
     /// Blocks of the main area, from its start to the end of the last log.
@@ -51,12 +51,12 @@ impl Demand {
     }
 }
 
-/// Bytes of a volume with so many segments.
+/// Size in bytes of a volume with `segments` segments.
 fn bytes_of(segments: u64, options: &MkfsOptions) -> u64 {
     segments * SEGMENT + if options.has(Features::RO) { READ_ONLY_LEAD * BLOCK } else { 0 }
 }
 
-/// The smallest volume with this much room and headroom, and its size in bytes.
+/// The smallest volume with room for `demand` and the headroom, and its size in bytes.
 pub(crate) fn smallest(demand: &Demand, headroom: Headroom, options: &MkfsOptions) -> Result<(u64, Layout)> {
     let free = match headroom {
         Headroom::Bytes(bytes) => bytes.div_ceil(BLOCK),
@@ -85,7 +85,7 @@ pub(crate) fn given(demand: &Demand, given: u64, options: &MkfsOptions) -> Resul
         _ => {}
     }
     let (mut enough, _) = smallest(demand, Headroom::Bytes(0), options)?;
-    // A volume that is no whole number of segments may have less room than a smaller one that is.
+    // A volume with a partial last segment may have less room than a smaller one with whole segments.
     while enough <= given {
         enough += SEGMENT;
     }

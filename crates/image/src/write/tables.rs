@@ -165,7 +165,7 @@ impl LogRun {
         })
     }
 
-    /// Segment and block where the log goes on.
+    /// Next segment and block of the log.
     fn next(&self) -> (SegNo, u16) {
         let at = self.start + self.blocks;
         (SegNo(at / BLOCKS_PER_SEG), (at % BLOCKS_PER_SEG) as u16)

@@ -1,4 +1,4 @@
-//! One build: what is stored, where, and in which order it is written.
+//! One build: contents, placement and order of the writes.
 use super::body::Body;
 use super::main_area::{Image, LogRun, MainArea};
 use super::nodes::Nodes;
@@ -20,10 +20,10 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 
-/// What was built.
+/// The result of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Size of the image in bytes. A sparse image is the size of what it stands for.
+    /// Size of the image in bytes; for a sparse image, the size of the raw image.
     pub image_bytes: u64,
     /// Space that is left for files, in bytes.
     pub free_bytes: u64,
@@ -37,12 +37,12 @@ pub struct Report {
     pub saved_bytes: u64,
     /// The volume's id.
     pub uuid: [u8; 16],
-    /// What the caller should know; nothing is missing in the image.
+    /// Remarks for the caller. The image is complete.
     pub notes: Vec<String>,
 }
 
-/// Writes the tree to a file, whose content is lost. `order` lists the regular files whose data comes first. Returns what was
-/// written, and the blocks that a reader may use; others have no content.
+/// Writes the tree to a file, whose content is lost. The data of the regular files in `order` is placed
+/// first. Returns the report, and the blocks that a reader may use; others have no content.
 pub(crate) fn write(
     tree: &Tree,
     mkfs: &MkfsOptions,

@@ -6,7 +6,7 @@ use segno_format::text;
 use segno_format::xattr::{ACL_NAMES, PREFIXES, XATTR_NODE_BYTES, updated};
 use std::path::PathBuf;
 
-/// Bytes behind the last attribute that must be zeros.
+/// Bytes after the last attribute that must be zeros.
 const END: usize = 4;
 const NAME_MAX: usize = 255;
 
@@ -42,7 +42,8 @@ fn add(area: &[u8], name: &[u8], value: &[u8]) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The parts of the area in the inode, which has this much room, and in an xattr node; `None` if both are too small.
+/// Splits the area into the part in the inode, up to `room` bytes, and the part in an xattr node; `None` if
+/// it is too large for both.
 pub(crate) fn split(area: &[u8], room: usize) -> Option<(&[u8], &[u8])> {
     let (inline, rest) = area.split_at(area.len().min(room));
     (rest.len() + END <= XATTR_NODE_BYTES).then_some((inline, rest))

@@ -74,7 +74,7 @@ impl Archive {
     }
 }
 
-/// The error says what to do.
+/// The error names a command that works.
 #[test]
 fn other_compressors_are_named() {
     let yard = Yard::new();
@@ -216,7 +216,7 @@ fn extended_headers_say_what_they_mean() {
     }
 }
 
-/// Such as those of TWRP.
+/// For example the headers of TWRP.
 #[test]
 fn extended_headers_of_other_programs_are_left_out_on_request() {
     let yard = Yard::new();
@@ -245,7 +245,7 @@ fn extended_headers_of_other_programs_are_left_out_on_request() {
     assert_eq!(yard.path("back/file").metadata().unwrap().mtime(), 5);
 }
 
-/// The tar of the system writes all forms of sparse files; each comes back.
+/// The system's tar writes all forms of sparse files; each is read back.
 #[test]
 fn gnu_tar_archives_hold_the_same_tree_as_the_directory() {
     let yard = Yard::new();

@@ -1,4 +1,4 @@
-//! What volumes hold: sizes, kinds of files, compression, threads.
+//! Contents of volumes: sizes, kinds of files, compression, threads.
 use super::{Yard, noise, text};
 use segno_codec::Algorithm;
 use segno_device::OpenOptions;
@@ -91,8 +91,9 @@ fn every_layout_holds_the_tree() {
     }
 }
 
-/// fsck.f2fs 1.15 misses a block of a file with holes and indirect nodes if the space that its clusters save is reserved.
-/// Where that is free, on read-only volumes, compressed files have no holes, and 7 GiB of zeros would be stored.
+/// fsck.f2fs 1.15 misses a block of a file with holes and indirect nodes if the space that its clusters save
+/// is reserved. Where that is free, on read-only volumes, compressed files have no holes, and 7 GiB of zeros
+/// would be stored.
 pub fn without_compressed_holes(mut options: BuildOptions) -> BuildOptions {
     if options.compression.is_some() {
         options.exclude.push(segno_image::Exclude::path(std::path::Path::new("holes")));
@@ -100,7 +101,7 @@ pub fn without_compressed_holes(mut options: BuildOptions) -> BuildOptions {
     options
 }
 
-/// Paths, sizes, links and checksums of what is below a directory.
+/// Paths, sizes, links and checksums of the files below a directory.
 pub fn contents(yard: &Yard, name: &str) -> Vec<(String, u64, u64, u64)> {
     let (root, mut dirs, mut all) = (yard.path(name), vec![yard.path(name)], Vec::new());
     while let Some(dir) = dirs.pop() {
@@ -235,7 +236,7 @@ fn links_and_owners_are_not_cut() {
     assert!(manifest.contains("\"uid\":4294967294,\"gid\":70000"), "{manifest}");
 }
 
-/// Blocks behind a double indirect node.
+/// The file has blocks beyond its first double indirect node.
 #[test]
 fn a_file_reaches_into_all_levels_of_its_index() {
     let yard = Yard::new();

@@ -1,4 +1,4 @@
-//! Files of metadata: what they change, and how they are refused.
+//! Files of metadata: their effects, and refused ones.
 use super::Yard;
 use super::layouts::with;
 use segno_format::Features;

@@ -68,7 +68,7 @@ fn rounds_of_extraction_and_build_change_nothing() {
     }
 }
 
-/// Owners, capabilities, labels and devices, as far as this host lets us.
+/// Sets owners, capabilities, labels and devices, as far as this host permits.
 fn decorate(yard: &Yard) {
     let tree = yard.path("tree");
     let capability = [1u8, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];

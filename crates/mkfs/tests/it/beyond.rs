@@ -1,4 +1,4 @@
-//! Where mkfs.f2fs 1.15 goes wrong and we do not follow: there fsck.f2fs has the last word.
+//! Cases in which mkfs.f2fs 1.15 is wrong and we differ: fsck.f2fs decides.
 use crate::compare::{MIB, members, sparse};
 use segno_device::BlockDevice;
 use segno_format::superblock::{RawSuperblock, Superblock};
@@ -70,7 +70,7 @@ fn all_features_at_once() {
     assert_eq!(sb.raw.crc.get(), sb.raw.checksum());
 }
 
-/// Large sectors, and only the first half of the device. 1.15 ignores the sector size that it is asked for on a file.
+/// Large sectors, and only the first half of the device. On a file, 1.15 ignores the requested sector size.
 #[test]
 fn sectors_of_4096_bytes_on_half_a_device() {
     let opts = MkfsOptions { sector_size: 4096, blocks: Some(256 * MIB / 4096), ..MkfsOptions::default() };

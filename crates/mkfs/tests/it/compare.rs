@@ -97,7 +97,8 @@ fn block(image: &File, addr: u64) -> Block {
     read(image, addr, 1).remove(0)
 }
 
-// A `FileDevice` would take a lock, and a tool that another test is just starting could hold a copy of it for a moment.
+// A `FileDevice` would take a lock, and a tool that another test is just starting could hold a copy of it for
+// a moment.
 fn read(image: &File, addr: u64, count: usize) -> Vec<Block> {
     let mut into = vec![Block::zeroed(); count];
     image.read_exact_at(into.as_mut_bytes(), addr * BLOCK_SIZE as u64).unwrap();
@@ -140,7 +141,8 @@ fn compare_blocks(context: &str, addr: u64, nat: u64, mut pair: [Block; 2]) {
     }
 }
 
-/// Takes out what may differ: who formatted, what follows a device path's NUL, and the checksum over all that.
+/// Clears the fields that may differ: the formatter's name, bytes after a device path's NUL, and the
+/// checksum.
 fn mask_superblock(block: &mut Block) {
     let mut sb = RawSuperblock::from_block(&block.0);
     sb.version.fill(0);
@@ -153,7 +155,7 @@ fn mask_superblock(block: &mut Block) {
     sb.store(&mut block.0);
 }
 
-/// mkfs.f2fs stores some inodes of the NAT journal in the NAT block too, where nobody looks.
+/// mkfs.f2fs stores some inodes of the NAT journal in the NAT block too, where no implementation reads them.
 fn mask_journaled(block: &mut Block) {
     block.view_mut::<RawNatBlock>().entries[Nid::ROOT.0 as usize..].fill(RawNatEntry::default());
 }

@@ -16,7 +16,7 @@ fn default_sizes() {
     same_as_mkfs_f2fs(&[], &[100 * MIB + 12288], &MkfsOptions::default());
 }
 
-/// What lies in front of the gap is the volume that mkfs.f2fs makes on so many sectors.
+/// The volume in front of the gap equals the volume that mkfs.f2fs makes on `left` bytes.
 #[test]
 fn a_gap_behind_the_volume() {
     for (bytes, gap, left) in [
@@ -49,7 +49,7 @@ fn four_tebibytes() {
 
 #[test]
 fn sections_and_zones() {
-    // Whole zones behind the first one: mkfs.f2fs 1.15 miscounts the reserve for other sizes.
+    // Only whole zones follow the first one: mkfs.f2fs 1.15 miscounts the reserve for other sizes.
     for (segs, secs, zones) in
         [(1, 3, 101), (2, 1, 64), (3, 1, 100), (4, 2, 80), (3, 5, 60), (7, 1, 700), (64, 1, 300)]
     {
@@ -149,7 +149,7 @@ fn several_devices() {
     same_as_mkfs_f2fs(&["-s", "4"], &[256 * MIB, 512 * MIB], &opts);
 }
 
-/// What is just large enough for one must be so for the other.
+/// The smallest size for one formatter must be the smallest for the other.
 #[test]
 fn the_same_sizes_are_too_small() {
     let dir = tempfile::tempdir().unwrap();

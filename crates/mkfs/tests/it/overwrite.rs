@@ -1,4 +1,4 @@
-//! What a device held before must neither survive nor come back.
+//! Old contents of a device must neither survive nor reappear.
 use crate::compare::{MIB, members, sparse};
 use segno_device::{BlockDevice, MemDevice};
 use segno_format::{BLOCK_SIZE, Block, Features};

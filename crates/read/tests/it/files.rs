@@ -1,4 +1,4 @@
-//! What was stored is read.
+//! Stored files are read back.
 use segno::{Device, Features, FormatOptions};
 use segno_read::{Entry, Error, FileType, Inode, OutOfRange, Volume};
 use std::collections::BTreeMap;
@@ -129,7 +129,8 @@ fn refused(image: &[u8], path: &str) -> Error<OutOfRange> {
     }
 }
 
-/// Text of 13 MiB and a part, with clusters between that do not compress: the first slots of indirect nodes are reached.
+/// Text of 13 MiB and a part, with clusters between that do not compress: the first slots of indirect nodes
+/// are reached.
 fn compressed_content() -> Vec<u8> {
     let mut bytes = content(13 << 20, 5);
     bytes.extend(b"the end");

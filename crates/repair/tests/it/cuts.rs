@@ -1,4 +1,5 @@
-//! A power cut at any write of a repair leaves the volume with its old findings, or without any. So does putting it back.
+//! A power cut at any write of a repair leaves the volume with its old findings, or without any. So does
+//! putting it back.
 use crate::edit::Edit;
 use crate::image::{filled, kinds, report};
 use crate::rig::planned;
@@ -75,7 +76,7 @@ fn undo_puts_everything_back() {
     for addr in plan.addresses() {
         assert_eq!(block(&device, addr), block(&old, addr), "block {addr}");
     }
-    // Whoever has written to the volume since the repair would lose that.
+    // Undo would lose writes made to the volume after the repair, so it is refused.
     let first = plan.addresses().next().unwrap();
     segno_testkit::blocks::write(&device, first, &[0x77]);
     let refused = Undo::load(&mut file.as_slice()).unwrap().put_back(&device).unwrap_err();

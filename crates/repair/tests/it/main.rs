@@ -1,4 +1,4 @@
-//! Repairs of volumes that mkfs.f2fs and sload.f2fs made: each damage that the checker's tests know, and what follows from it.
+//! Repairs of volumes made by mkfs.f2fs and sload.f2fs: each damage of the checker's tests, and its results.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic)]
 
 mod cuts;

@@ -1,4 +1,4 @@
-//! What the user sees, and what is there afterwards. docs/repair.md names these tests.
+//! The messages to the user, and the volume after the repair. docs/repair.md names these tests.
 use crate::edit::Edit;
 use crate::image::{filled, report};
 use crate::rig::{planned, repaired};
@@ -75,7 +75,7 @@ fn cross_linked_block() {
     assert_eq!(after.read("two"), [[7; 4096], [0; 4096]].concat(), "the other one gets none of them");
 }
 
-/// Without the summary's word the block of a free place is nobody's.
+/// Without a summary entry, a block at a free place has no owner.
 #[test]
 fn pointer_to_a_free_block() {
     let after = after(|e| {
@@ -149,7 +149,7 @@ fn lost_inode_whose_name_is_taken() {
     let after = after(|e| {
         let (sub, small) = (e.lookup("sub"), e.lookup("small"));
         ino = e.lookup("sub/inner");
-        // Another file has the name now, and says so.
+        // Another file has the name now, and its inode records it.
         e.inode(small, |n| n.i_links.set(2));
         e.dentry(sub, b"inner", |b, slot, _| {
             DentryShape::BLOCK.set_target(b, slot, Ino(small), FileType::Regular);
@@ -233,7 +233,7 @@ fn lost_node_leaves_a_hole() {
         let node = e.block(addr);
         e.put(addr, &segno_format::Block::zeroed());
         e.summary(addr, |s| s.nid.set(0));
-        // Without the word of the summaries nothing says which blocks the node had.
+        // Without the summary entries the blocks of the node cannot be found.
         (0..1018).for_each(|i| e.summary(node.view::<RawNode>().addr(i), |s| s.nid.set(0)));
     });
     after.said("what it held is a hole", true);
@@ -278,7 +278,7 @@ fn extended_attributes_before_the_damage_stay() {
     assert_eq!(after.volume.getxattr(small, b"user.a").unwrap(), b"kept");
 }
 
-/// A repair begins with what the volume is, so it does not depend on anything else.
+/// A plan depends only on the content of the volume.
 #[test]
 fn plans_are_deterministic() {
     let damaged: Snapshot = {

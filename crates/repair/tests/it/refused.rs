@@ -39,8 +39,8 @@ fn zoned_volume_with_a_chain() {
     assert!(refused(&edit.dev.snapshot()).contains("a damaged zoned volume is not repaired while"));
 }
 
-/// Whatever read fails, it is an error of the device, and there is no plan. Not even the chain is given up for it. Blocks that
-/// are read ahead are read once more when they are needed: if that succeeds, the plan is the same.
+/// Any failed read is an error of the device: there is no plan, and the chain is not given up either. Blocks
+/// that are read ahead are read again when they are needed; if that succeeds, the plan is the same.
 #[test]
 fn read_errors() {
     let edit = Edit::new(filled());

@@ -33,7 +33,7 @@ pub fn repaired(damaged: &Snapshot) -> (MemDevice, Plan) {
     (device, plan)
 }
 
-/// What is wrong with the outcome of a repair; empty if nothing.
+/// The errors in the outcome of a repair; empty if there are none.
 pub fn repaired_or_refused(name: &str, damaged: &MemDevice) -> String {
     if !is_repairable(&report(damaged)) {
         return String::new();

@@ -1,5 +1,5 @@
-//! Copies files to a directory or a new volume. Names come from the damaged volume: each is made one component of a path, and
-//! `segno-host` touches nothing outside of the target.
+//! Copies files to a directory or a new volume. Names are from the damaged volume: each is made a single
+//! component of a path, and `segno-host` changes nothing outside of the target.
 mod node;
 mod place;
 mod sink;
@@ -27,9 +27,9 @@ pub struct Item {
     /// All bytes of the path in hexadecimal, if they are not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_bytes: Option<String>,
-    /// Inode number; 0 for a directory that is made for what has no place.
+    /// Inode number; 0 for a directory made to hold inodes without a place.
     pub ino: u32,
-    /// What it is.
+    /// File type.
     #[serde(rename = "type")]
     pub kind: &'static str,
     /// Bytes.
@@ -44,7 +44,7 @@ pub struct Item {
 
 /// The files of a tree, judged.
 pub struct Plan<'v, 'a> {
-    /// What was found.
+    /// The volume, as found by the scan.
     pub volume: &'v Volume<'a>,
     /// Its names.
     pub tree: &'v Tree,
@@ -55,7 +55,7 @@ pub struct Plan<'v, 'a> {
 }
 
 impl Plan<'_, '_> {
-    /// Entries that match the pattern, in the order of the tree; the root is none of them.
+    /// Entries that match the pattern, in the order of the tree and without the root.
     pub fn entries(&self) -> impl Iterator<Item = u32> + '_ {
         (1..self.tree.entries.len() as u32).filter(|&e| self.matches(e))
     }
@@ -79,7 +79,7 @@ impl Plan<'_, '_> {
         self.only.as_ref().is_none_or(|p| p.matches(&text::field(&path()).0))
     }
 
-    /// What is reported of an entry.
+    /// The report on an entry.
     #[must_use]
     pub fn item(&self, entry: u32) -> Item {
         let record = self.tree.entries.get(entry as usize).and_then(|e| e.record);
@@ -127,7 +127,7 @@ impl Plan<'_, '_> {
         judge::open(self.volume, self.tree, self.tree.entries.get(entry as usize)?.record?)
     }
 
-    /// Names on the target; one that is no name there is replaced by the inode number.
+    /// Names on the target. An invalid name is replaced by the inode number.
     fn components(&self, entry: u32) -> Vec<Vec<u8>> {
         self.tree.components(entry).into_iter().map(|name| place::safe(name, entry)).collect()
     }
@@ -225,7 +225,7 @@ impl Item {
     }
 }
 
-/// A name as one component; what is none gets one made of a number.
+/// A name as one path component. An invalid one is replaced by a name made from the number.
 pub(crate) fn safe_name(name: &[u8], number: u32) -> Vec<u8> {
     place::safe(name, number)
 }

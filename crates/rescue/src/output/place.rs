@@ -77,7 +77,7 @@ impl Sink for Target {
     }
 }
 
-/// A name as one component; what is none gets one made of a number.
+/// A name as one path component. An invalid one is replaced by a name made from the number.
 pub(super) fn safe(name: &[u8], number: u32) -> Vec<u8> {
     let refused = name.is_empty()
         || name.len() > segno_format::NAME_MAX

@@ -1,4 +1,4 @@
-//! What files are copied to: a directory, or a volume that the caller makes.
+//! The target of a copy: a directory, or a volume that the caller makes.
 use crate::RescueError;
 use crate::content::{self, Holes, Write};
 use crate::file::{Opened, Slot};
@@ -31,7 +31,7 @@ impl Source<'_> {
         content::read(self.volume, self.file, self.allowed, write)
     }
 
-    /// The target of a symbolic link, or why there is none.
+    /// The target of a symbolic link, or the reason why it is missing.
     pub fn target(&self) -> io::Result<Result<Vec<u8>, Copied>> {
         let mut to = Vec::new();
         self.content(&mut |offset, bytes| {
@@ -48,7 +48,7 @@ impl Source<'_> {
     }
 }
 
-/// What was noticed while copying.
+/// Problems found while copying.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Copied {
     /// Blocks that became holes.
@@ -67,7 +67,7 @@ pub struct Copied {
     pub failed: Option<&'static str>,
 }
 
-/// Takes files. A path is the names from below the root; a directory comes before what is in it.
+/// Takes files. A path is the list of names below the root; a directory precedes its entries.
 pub trait Sink {
     /// Makes a directory.
     fn make_dir(&mut self, path: &[Vec<u8>]) -> Result<(), RescueError>;

@@ -1,4 +1,4 @@
-//! What is remembered of a node block.
+//! The record that is kept of a node block.
 use segno_format::dentry::FileType;
 use segno_format::inode::{BODY_WORDS, EXTRA_ISIZE_MAX, INLINE_XATTR_WORDS, Inline, RawInode};
 use segno_format::node::{NodeKind, RawNode, kind_of_offset};
@@ -7,7 +7,7 @@ use segno_format::{Block, BlockAddr, NAME_MAX, Nid};
 /// The largest node id plus one.
 const NIDS: u32 = 1 << 31;
 
-/// What mkfs stores in the nodes that it makes, whatever the version of its checkpoint.
+/// Version that mkfs stores in its nodes, whatever the version of its checkpoint.
 pub(crate) const OF_MKFS: u64 = 1;
 
 /// A node block that was found.
@@ -27,7 +27,7 @@ pub struct Candidate {
     pub next: u32,
     /// Of an inode: seconds of the last change, low half.
     pub ctime: u32,
-    /// Of an inode: tells apart inodes of one number.
+    /// Of an inode: distinguishes inodes with the same number.
     pub generation: u32,
     /// Position in a chain of blocks of one log and version; set when versions are ordered.
     pub rank: u32,
@@ -93,7 +93,8 @@ impl Candidate {
         self.flag & 2 != 0
     }
 
-    /// Whether it was written to a log, which links each block to the next. f2fs-tools (sload.f2fs, fsck.f2fs) store no link.
+    /// Whether it was written to a log, which links each block to the next. f2fs-tools (sload.f2fs,
+    /// fsck.f2fs) store no link.
     #[must_use]
     pub fn in_log(&self) -> bool {
         self.next != 0

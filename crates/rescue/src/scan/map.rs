@@ -53,7 +53,7 @@ impl BadBlocks {
         }
     }
 
-    /// The map as ddrescue writes it, for a source of so many blocks.
+    /// The map in the format of ddrescue, for a source of `blocks` blocks.
     #[must_use]
     pub fn to_map(&self, blocks: u64) -> String {
         let bytes = |n: u64| n * BLOCK_SIZE as u64;

@@ -36,7 +36,7 @@ pub struct ScanOptions<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// What a scan found.
+/// The result of a scan.
 #[derive(Debug, Default)]
 pub struct Found {
     /// Node blocks of the volume; [`Candidate::addr`] counts from `base`.
@@ -45,7 +45,8 @@ pub struct Found {
     pub base: i64,
     /// Blocks of the source that hold a valid superblock.
     pub superblocks: Vec<u32>,
-    /// Sectors of the source that begin as a superblock does, at any multiple of 512 bytes. A scan that was kept has none.
+    /// Sectors of the source that begin as a superblock does, at any multiple of 512 bytes. A scan that was
+    /// kept has none.
     pub marks: Vec<u64>,
     /// Blocks of the source that hold a valid checkpoint block.
     pub checkpoints: Vec<u32>,
@@ -102,8 +103,9 @@ impl Found {
         !self.superblocks.is_empty() || self.nodes.len() > 1 || self.nodes.iter().any(root)
     }
 
-    /// In a log the next block follows, so most nodes name the block behind their own, and neighbours agree on the base.
-    /// An image in a file lies behind the start of the volume that has the file, so of several bases the lowest counts.
+    /// A log is written in sequence, so most nodes name the block after their own, and neighbours agree on
+    /// the base. An image in a file starts after the volume that has the file, so of several bases the lowest
+    /// is taken.
     fn majority(&self) -> Option<i64> {
         let mut votes: HashMap<i64, u32> = HashMap::new();
         for (n, next) in self.nodes.iter().zip(self.nodes.iter().skip(1)) {

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 
 /// Blocks looked at on either side.
 const REACH: u32 = 64;
-/// Checkpoints by which a node without a log may be ahead of all others. f2fs-tools store the version of the pack, which no
-/// node of Linux or Segno has yet; the versions of two volumes are closer than that once in 2^15 times.
+/// Checkpoints by which a node without a log may be ahead of all others. f2fs-tools store the version of the
+/// pack, which no node of Linux or Segno has yet; the versions of two volumes are closer than that once in
+/// 2^15 times.
 const AHEAD: i32 = 1 << 16;
 
 /// Removes the nodes that belong to another volume; `nodes` are in the order of their places.
@@ -15,7 +16,7 @@ pub(super) fn drop_foreign(nodes: &mut Vec<Candidate>, base: i64) {
     if !nodes.iter().any(native) {
         return;
     }
-    // The nodes of mkfs say nothing of the volume's version.
+    // The nodes of mkfs do not have the volume's version.
     let versions = nodes.iter().filter(|n| native(n) && n.cp_ver != OF_MKFS).map(|n| n.cp_ver as u32);
     let newest = versions.reduce(|a, b| if b.wrapping_sub(a).cast_signed() > 0 { b } else { a });
     let mut keep = Vec::with_capacity(nodes.len());

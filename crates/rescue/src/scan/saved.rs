@@ -1,4 +1,4 @@
-//! What a scan found, in a file, so that a source that fails more with each read is read once.
+//! The result of a scan, saved to a file, so that a failing source is read only once.
 use super::{BadBlocks, Candidate, Found};
 use crate::RescueError;
 use segno_device::BlockDevice;
@@ -44,7 +44,7 @@ impl Found {
         from.found().filter(|_| from.0.is_empty()).ok_or_else(|| bad("has impossible numbers"))
     }
 
-    /// Whether some nodes are still in the source; unreadable blocks are no evidence.
+    /// Whether some nodes are still in the source; unreadable blocks are not counted.
     #[must_use]
     pub fn is_of(&self, device: &dyn BlockDevice) -> bool {
         let step = self.nodes.len().div_ceil(PROBES).max(1);

@@ -60,7 +60,7 @@ pub fn deleted(volume: &Volume<'_>, tree: &Tree) -> Vec<Dead> {
 fn generations(volume: &Volume<'_>, ino: u32) -> Vec<(Candidate, (u32, u32))> {
     let live = volume.live(ino, Candidate::is_inode).map(|(n, _)| n.generation);
     let mut out: Vec<(Candidate, (u32, u32))> = Vec::new();
-    // From the newest version on: what follows in the list was there before.
+    // Newest version first: each one is older than the one before it in the list.
     let (mut until, mut current) = (u32::MAX, None);
     for n in volume.nodes.of(ino) {
         let version = volume.nodes.version(n.cp_ver);

@@ -1,5 +1,5 @@
-//! Deleted files. A deletion writes no node, so the last version from before is still there until its block is used again.
-//! A block is shown only if nothing may have been written to it since.
+//! Deleted files. A deletion writes no node, so the last version from before is still there until its block
+//! is used again. A block is shown only if nothing may have been written to it since.
 mod dead;
 mod proof;
 
@@ -26,7 +26,8 @@ const ALL_ZERO: &str = "all its blocks read as zeros: they were discarded, or ze
 pub struct Share {
     /// Blocks proven to be its own still.
     pub proven: u64,
-    /// Blocks that only summaries speak against, or that lie where writes after the last checkpoint leave no trace.
+    /// Free blocks that the summary does not prove, or that writes after the last checkpoint may have
+    /// overwritten without a trace.
     pub unproven: u64,
     /// Blocks that are in use or were used again, or cannot be read.
     pub gone: u64,
@@ -61,13 +62,13 @@ pub struct Lost {
     pub item: Item,
     /// Seconds since 1970 of its last change.
     pub changed: u64,
-    /// Seconds since 1970 by which it was gone, if its directory tells.
+    /// Seconds since 1970 by which the file was gone, if its directory shows it.
     pub deleted_by: Option<u64>,
-    /// What is left.
+    /// The remaining blocks.
     pub blocks: Share,
 }
 
-/// Checks that a volume still has what proofs need.
+/// Checks that a volume still has the tables that proofs need.
 pub fn require(volume: &Volume<'_>) -> Result<(), RescueError> {
     let missing =
         [("checkpoint", volume.pack.is_none()), ("NAT", volume.nat.is_none()), ("SIT", volume.sit.is_none())];
@@ -77,7 +78,7 @@ pub fn require(volume: &Volume<'_>) -> Result<(), RescueError> {
     }
 }
 
-/// What is reported of a deleted file.
+/// The report on a deleted file.
 #[must_use]
 pub fn describe(volume: &Volume<'_>, tree: &Tree, dead: &Dead, proof: &Proof) -> Lost {
     let raw = dead.file.raw();
@@ -116,7 +117,7 @@ pub struct Output<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// Copies a deleted file; what is not whole gets a name that says so.
+/// Copies a deleted file. The name of an incomplete copy gets a suffix.
 pub fn copy(
     volume: &Volume<'_>,
     dead: &Dead,

@@ -29,7 +29,7 @@ pub struct Proof {
     clean: bool,
 }
 
-/// What is known of one block.
+/// The evidence for one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Proven,

@@ -53,7 +53,7 @@ fn all_that_was_deleted_comes_back_with_its_path() {
     assert_eq!(lost.iter().filter(|l| l.item.class == Class::A).count(), gone.len());
 }
 
-/// Every byte that comes back is the file's own, or a hole.
+/// Every recovered byte is the file's, or part of a hole.
 #[test]
 fn no_foreign_byte_comes_back() {
     for percent in [1, 10, 50] {

@@ -69,12 +69,12 @@ fn attributes_links_and_special_files_come_back() {
     let n = rustix::fs::getxattr(&path, "user.large", &mut value[..]);
     match n {
         Ok(n) => assert_eq!(&value[..n], [7; 2000]),
-        // The file system of the test has no attributes, or no room for them, and the report says so.
+        // The test's file system has no attributes or no room for them, and the report names it.
         Err(_) => assert!(items.iter().any(|i| i.reasons.iter().any(|r| r.contains("refused")))),
     }
 }
 
-/// Whatever names say, nothing is made outside the target and no symbolic link is followed.
+/// For any names, nothing is made outside the target and no symbolic link is followed.
 #[test]
 fn names_from_disk_stay_in_the_target() {
     let (device, v) = volume(64, Features::empty());
@@ -128,7 +128,7 @@ fn rename_on_disk(device: &MemDevice, from: &[u8; 8], to: &[u8; 8]) {
     assert!(found > 0);
 }
 
-/// An image in a file has nodes and a superblock of its own.
+/// An image in a file has nodes and a superblock, like a volume.
 #[test]
 fn an_image_in_a_file_is_only_a_file() {
     let inner = aged(41, 60, 64, features(), 1);
@@ -208,7 +208,7 @@ fn unreadable_blocks_are_holes_and_in_the_map() {
     assert_eq!(items[0].class, Class::C, "{items:?}");
 }
 
-/// What fsync acknowledged is rescued, and what was only written to the device before the cut is not.
+/// Data that fsync acknowledged after the last checkpoint is rescued.
 #[test]
 fn data_that_fsync_acknowledged_is_rescued() {
     let (device, v) = volume(64, features());
@@ -290,7 +290,8 @@ impl Sink for StopAt<'_> {
     }
 }
 
-/// Within any file, and between two; what is there is complete, and the rest is copied later.
+/// Interrupted within any file and between any two. Files that exist are complete, and the rest is copied
+/// later.
 #[test]
 fn a_rescue_that_was_interrupted_goes_on() {
     let (device, v) = volume(64, Features::empty());

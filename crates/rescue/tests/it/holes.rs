@@ -1,4 +1,5 @@
-//! A source of 16 TiB that is a hole but for a few blocks: the number of reads follows the data, not the size.
+//! A source of 16 TiB that is a hole except for a few blocks: the number of reads depends on the data, not on
+//! the size.
 use crate::fixture::{features, volume};
 use segno_device::{BlockDevice, MemDevice};
 use segno_format::Block;

@@ -1,5 +1,5 @@
-//! Rescue and undelete of volumes that the library made. What has to come back is the tree that was written, which the test
-//! keeps.
+//! Rescue and undelete of volumes that the library made. The rescued tree must be the tree that the test
+//! wrote.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic)]
 
 mod deleted;

@@ -39,7 +39,7 @@ fn rescue(device: &MemDevice, files: &Oracle) -> (f64, [usize; 3]) {
     plan.copy(&mut target, &AtomicBool::new(false), |item| {
         if item.kind == "file" {
             classes[item.class as usize] += 1;
-            // Whatever was not said to be doubtful is right, or is no file of the tree at all.
+            // Content that was not reported as doubtful is right, or the file is not in the tree.
             if item.class != Class::C
                 && files.get(&item.path).is_none_or(|f| !same(&dir.path().join(&item.path), f))
             {

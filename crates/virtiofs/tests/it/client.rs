@@ -1,4 +1,4 @@
-//! A monitor with one guest: memory, rings, and what a driver does with them.
+//! A monitor with one guest: memory, rings, and a driver's accesses to them.
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use vhost::vhost_user::message::{VhostUserConfigFlags, VhostUserHeaderFlag, VhostUserProtocolFeatures};
@@ -47,7 +47,7 @@ pub struct Client {
     pub frontend: Frontend,
     pub memory: GuestMemoryMmap,
     rings: [Ring; 2],
-    /// Chains are in a table of their own.
+    /// Chains are in an indirect table.
     pub indirect: bool,
 }
 
@@ -206,7 +206,7 @@ fn memory() -> GuestMemoryMmap {
     GuestMemoryMmap::from_ranges_with_files([range]).unwrap()
 }
 
-/// A chain like those of a driver: the header, the rest in pieces, then pieces for the reply.
+/// A chain as drivers make it: the header, the rest in pieces, then pieces for the reply.
 pub fn chain(request: usize, room: usize) -> Vec<Descriptor> {
     let mut pieces = vec![(REQUEST, request.min(40), 0)];
     let mut add = |start: u64, from: usize, to: usize, flags| {

@@ -6,7 +6,7 @@ use vm_memory::{Bytes, GuestAddress};
 
 const GETATTR_LEN: usize = HEAD + 16;
 
-/// What a guest does that has mounted the volume, with a request for attributes in place.
+/// A violation by a guest that has mounted the volume and written a request for attributes.
 type Offence = fn(&mut Client);
 
 fn offer(guest: &mut Client, chain: &[Descriptor]) {

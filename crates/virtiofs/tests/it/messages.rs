@@ -89,7 +89,7 @@ fn messages(mut stream: &[u8]) -> Vec<&[u8]> {
     all
 }
 
-/// Sends messages in a session of their own. Returns its end and the replies.
+/// Sends messages in a new session. Returns its end and the replies.
 fn session(rig: &Rig, stream: &[u8]) -> Result<(End, Vec<u8>), String> {
     let guest = GuestServer::new(rig.volume.clone(), GuestOptions { threads: 1, ..GuestOptions::default() });
     let socket = Socket::bind(&rig.socket()).map_err(|e| e.to_string())?;
@@ -105,7 +105,7 @@ fn session(rig: &Rig, stream: &[u8]) -> Result<(End, Vec<u8>), String> {
     Ok((end, replies))
 }
 
-/// The session ends; no thread panics, and what is answered are whole replies.
+/// Checks that the session ends without a panic and that all replies are complete.
 fn talk(rig: &Rig, stream: &[u8]) -> Outcome {
     let (end, replies) = session(rig, stream)?;
     match end {

@@ -165,7 +165,7 @@ fn only_inodes_that_were_looked_up_can_be_named() {
     rig.assert_clean();
 }
 
-/// A write clears set-user-ID in the volume, and no notification tells the guest.
+/// A write clears set-user-ID in the volume, and the guest is not notified.
 #[test]
 fn attributes_with_set_id_bits_are_not_cached() {
     let rig = Rig::new();
@@ -202,7 +202,7 @@ fn a_monitor_that_disappears_loses_no_acknowledged_change() {
     let (export, mut guest) = rig.export();
     body(&guest.call(&init()));
     let file = node(&guest.call(&create("file", 0o100_644)));
-    // The same request again and again; nobody waits for the replies.
+    // The same request several times; the replies are not awaited.
     let message = write(file, 0, &pattern(100_000));
     use vm_memory::{Bytes, GuestAddress};
     guest.memory.write_slice(&message, GuestAddress(crate::client::REQUEST)).unwrap();
@@ -239,7 +239,7 @@ fn the_configuration_has_the_tag() {
     export.end();
 }
 
-/// Its user has the number of the user of the server, which is no authority there.
+/// The guest's user has the uid of the server's user, which gives no authority.
 #[test]
 fn root_of_a_guest_changes_no_setting_and_not_the_volume() {
     let rig = Rig::new();

@@ -1,4 +1,4 @@
-//! What the walk holds nodes, data blocks and names against.
+//! The walk's reference for nodes, data blocks and names: the summaries or the ledger.
 use super::named;
 use crate::CheckError;
 use crate::evidence::{Bitmap, Item, Ledger};
@@ -6,9 +6,9 @@ use crate::judge::summaries::{Expected, Summaries};
 use crate::report::Sink;
 
 pub(super) enum Against<'v> {
-    /// The summaries, one after the other, to say what is wrong.
+    /// The summaries, compared one by one to report each error.
     Summaries(Summaries<'v>),
-    /// The ledger, to say whether anything is wrong.
+    /// The ledger, which only shows whether there is an error.
     Ledger {
         ledger: Ledger,
         /// Inodes of which only the name is left to be found.
@@ -17,7 +17,8 @@ pub(super) enum Against<'v> {
 }
 
 impl Against<'_> {
-    /// Notes the owner of a valid block: a node that was read where the NAT has it, or a slot that names a data block.
+    /// Notes the owner of a valid block: a node that was read where the NAT has it, or a slot that names a
+    /// data block.
     pub(super) fn owner(&mut self, want: Expected, sink: &mut Sink) -> Result<(), CheckError> {
         match self {
             Self::Summaries(summaries) => return summaries.compare(want, sink),

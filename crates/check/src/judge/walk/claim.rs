@@ -1,4 +1,4 @@
-//! Data blocks: valid, of the right kind, owned once, and owned by whom the summary says.
+//! Data blocks: valid, owned once, and with the owner that the summary records.
 use super::Walk;
 use crate::CheckError;
 use crate::judge::summaries::Expected;

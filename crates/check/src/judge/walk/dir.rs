@@ -1,4 +1,4 @@
-//! Directories: every block of entries, and what the entries say together.
+//! Directories: each block of entries, and all entries together.
 use super::file::File;
 use super::{PendingDir, Via, Walk};
 use crate::CheckError;
@@ -109,7 +109,7 @@ impl Walk<'_, '_> {
             if let Some(Open { dir, .. }) = open.get_mut(i) {
                 self.entries(dir, &DentryShape::BLOCK, &block.0, place)?;
             }
-            // Blocks come directory by directory: the names of the one before are not needed again.
+            // Blocks are sorted by directory, so the names of the previous directory are not needed again.
             if let Some(Open { dir, .. }) = i.checked_sub(1).and_then(|before| open.get_mut(before)) {
                 dir.names = HashSet::new();
             }
@@ -183,7 +183,7 @@ impl Walk<'_, '_> {
 
     fn finish(&mut self, dir: &Dir, raw: &RawInode) {
         let mut rules = Rules::new(Kind::DentryDots, Structure::DentryBlock, Unit::Nid, dir.ino);
-        // Old inodes may ask for both to be made up.
+        // In old inodes a flag requires both entries to be generated.
         let made_up = raw.inline().contains(Inline::DOTS);
         for (found, why) in dir.dots.into_iter().zip(["entry . is missing", "entry .. is missing"]) {
             rules.require(found || made_up, why, 0u64, 1u64);

@@ -63,7 +63,7 @@ fn judge_dots(rules: &mut Rules, dir: &mut Dir, place: Place, entry: &Entry<'_>)
     rules.equal("hash of . or ..", entry.hash, 0u64);
     rules.equal("type of . or ..", entry.file_type, FileType::Directory as u8);
     let expected = if which == 0 { dir.ino } else { dir.parent };
-    // mkfs.f2fs versions differ in what `..` of lost+found says, and nobody reads it.
+    // The `..` of lost+found differs between versions of mkfs.f2fs, and no implementation reads it.
     let loose = which == 1 && dir.is_lost_found && dir.parent == Ino::ROOT.0 && entry.ino.0 == dir.ino;
     rules.require(entry.ino.0 == expected || loose, "inode of . or ..", entry.ino.0, expected);
 }
@@ -111,8 +111,8 @@ fn judge_bucket(rules: &mut Rules, dir: &Dir, place: Place, entry: &Entry<'_>) {
     rules.equal("bucket of an entry", found, expected);
 }
 
-/// Whether kernels disagree about the folded form of a name: it has characters that some of them ignore. They search the whole
-/// directory as a last resort.
+/// Whether kernels disagree about the folded form of a name: it has characters that some of them ignore. They
+/// search the whole directory as a last resort.
 #[must_use]
 pub fn is_debatable(name: &[u8]) -> bool {
     let mut folded = Vec::new();
@@ -123,7 +123,7 @@ pub fn is_debatable(name: &[u8]) -> bool {
     name.utf8_chunks().any(|chunk| chunk.valid().chars().any(&mut is_ignored))
 }
 
-/// What makes a name different from others: its bytes, or their folded form.
+/// The identity of a name in its directory: its bytes, or their folded form.
 fn identity(dir: &Dir, name: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     let mut folded = Vec::new();

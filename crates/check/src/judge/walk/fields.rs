@@ -6,7 +6,7 @@ use segno_format::inode::{Advise, Inline, InodeFlags, RawInode};
 use segno_format::superblock::Superblock;
 use segno_format::{BLOCK_SIZE, Features, Ino, NAME_MAX};
 
-/// What a mode could be where it is impossible.
+/// The expected value in a report on an impossible mode.
 const REGULAR: u16 = 0o100_000;
 const NSEC: u32 = 1_000_000_000;
 /// Where the checksum ends in the extra attributes.
@@ -59,7 +59,7 @@ fn inline(rules: &mut Rules, ino: u32, raw: &RawInode) {
     }
     let dentry = inline.contains(Inline::DENTRY);
     rules.refuse(dentry && !raw.is_dir(), "inline directory in a file of another type");
-    // fsck.f2fs accepts it; Linux mounts no volume whose root has no block of its own.
+    // fsck.f2fs accepts it, but Linux does not mount a volume whose root is inline.
     let root = dentry && ino == Ino::ROOT.0;
     rules.refuse(root, "the root is an inline directory, and Linux does not mount the volume");
 }

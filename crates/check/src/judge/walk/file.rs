@@ -1,4 +1,4 @@
-//! What is known about one file while its index is walked.
+//! State of one file while its index is walked.
 use crate::report::{Kind, Rules};
 use segno_codec::Algorithm;
 use segno_format::cluster::CHECKSUM;
@@ -12,8 +12,8 @@ pub(super) struct Packed {
     pub checksum: bool,
 }
 
-/// How the clusters of an inode are stored; `None` if their content cannot be judged: it is encrypted, or the algorithm is
-/// unknown, which is reported as a field.
+/// How the clusters of an inode are stored; `None` if their content cannot be judged: it is encrypted, or the
+/// algorithm is unknown, which is reported as a field.
 fn packed(raw: &RawInode) -> Option<Packed> {
     let extra = raw.extra();
     let algorithm = Algorithm::from_disk(extra.i_compress_algorithm)?;
@@ -40,7 +40,7 @@ pub(super) struct File {
     pub ext_hits: u64,
     /// Place of file block 0.
     pub first: Option<BlockAddr>,
-    /// Blocks in file order, of directories and quota files: their contents are checked too.
+    /// Blocks of directories and quota files in file order, because their contents are checked too.
     pub kept: Option<Vec<(u64, BlockAddr)>>,
     /// One past the last file block that has a slot in use.
     pub end: u64,

@@ -105,7 +105,7 @@ impl Walk<'_, '_> {
         self.found.counts.reserved_blocks = self.found.counts.reserved_blocks.saturating_add(1);
     }
 
-    /// A cluster whose first slot says that it is compressed; `at` is that slot.
+    /// Checks a cluster that its first slot, `at`, marks as compressed.
     fn compressed(
         &mut self,
         file: &mut File,

@@ -1,4 +1,4 @@
-//! Inline data and inline directories: the word before them and the index stay empty.
+//! Inline data and inline directories: the reserved word before them and the index must be empty.
 use super::file::File;
 use crate::evidence::reader::{is_zero, nonzero};
 use crate::report::{Kind, Rules};

@@ -58,7 +58,8 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// The state of a file seen so far under one name; `None` for what can have only one: directories and other nodes.
+    /// The state of a file with one name so far; `None` for a directory or another node, which can have only
+    /// one.
     fn reread(&mut self, ino: u32) -> Result<Option<Names>, CheckError> {
         let Some(entry) = self.volume.nat.get(Nid(ino)).filter(|e| self.volume.geo.in_main(e.addr())) else {
             return Ok(None);

@@ -1,4 +1,5 @@
-//! The NAT and the SIT against everything the walk reached: what is lost, and what lies in the wrong segment.
+//! The NAT and the SIT against everything the walk reached: lost nodes and blocks, and blocks in a segment of
+//! the wrong type.
 use super::Found;
 use crate::CheckError;
 use crate::evidence::{Bitmap, Volume};

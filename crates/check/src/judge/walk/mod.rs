@@ -1,8 +1,8 @@
 //! The walk over everything that can be reached: the tree from the root, quota files, orphans.
 //!
-//! Directories wait on a list instead of on the stack, each node id is entered once, and each block may be claimed
-//! once, so damaged volumes with cycles end like all others. What the walk will need is read ahead, in order of the
-//! addresses: the nodes and blocks of a batch of directories, the nodes of a file.
+//! Directories wait on a list instead of on the stack, each node id is entered once, and each block may be
+//! claimed once, so the walk ends on damaged volumes with cycles too. The nodes and blocks of a batch of
+//! directories, and the nodes of a file, are read ahead in address order.
 mod against;
 mod claim;
 mod content;
@@ -39,7 +39,7 @@ use segno_format::dentry::FileType;
 use segno_format::inode::RawInode;
 use segno_format::{Corrupt, Ino, Nid, Structure, Unit};
 
-/// What the walk has reached.
+/// Everything the walk has reached.
 pub(crate) struct Found {
     /// Node ids.
     pub nids: Bitmap,
@@ -116,7 +116,8 @@ pub(crate) fn explain(
     Ok(found)
 }
 
-/// Sweeps over the inodes and walks the rest of the volume; `None` if anything may be wrong. `ledger` has what the NAT and the summaries say.
+/// Sweeps over the inodes and walks the rest of the volume; `None` if anything may be wrong. `ledger` has
+/// the items of the NAT and the summaries.
 pub(crate) fn prove(
     volume: &Volume<'_>,
     census: &Census,

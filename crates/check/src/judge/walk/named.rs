@@ -5,7 +5,7 @@ use segno_format::dentry::FileType;
 use segno_format::inode::{Advise, RawInode};
 use segno_format::{Corrupt, Structure};
 
-/// What an entry can contradict.
+/// The fields of an inode that an entry can contradict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Named {
     pub file_type: u8,
@@ -32,7 +32,8 @@ impl Named {
         (file && known && self.links == 1).then(|| name(ino, self.pino, self.file_type))
     }
 
-    /// What is wrong, with the inode that it is about: `parent`, whose entry has the type `stored`, or this one.
+    /// The problems, each with the inode it belongs to: `parent`, whose entry has the type `stored`, or this
+    /// one.
     pub(super) fn problems(&self, ino: u32, parent: u32, stored: u8) -> Vec<(u32, Kind, Corrupt)> {
         let mut found = Vec::new();
         let bad = |why, found: u32, expected: u32| {
@@ -51,7 +52,8 @@ impl Named {
     }
 }
 
-/// A name in a directory as [`Named::only_name`] expects it: only regular files keep the number of their parent up to date.
+/// A name in a directory as [`Named::only_name`] expects it: only regular files keep the number of their
+/// parent up to date.
 pub(super) fn name(ino: u32, parent: u32, file_type: u8) -> Item {
     let parent = (file_type == FileType::Regular as u8).then_some(parent);
     Item::Name { ino, file_type, parent }

@@ -1,4 +1,4 @@
-//! Names on the way from the root to the file that is being read, for reports on content.
+//! The path of the file that is being read, for reports on content.
 use std::collections::HashMap;
 
 /// Most directories between a file and the root in a report; damaged volumes have cycles.
@@ -24,7 +24,7 @@ impl Names {
         self.current = Some((parent, name));
     }
 
-    /// What follows has no name.
+    /// The next contents have no name.
     pub(super) fn leave(&mut self) {
         self.current = None;
     }

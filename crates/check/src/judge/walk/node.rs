@@ -71,7 +71,7 @@ impl Walk<'_, '_> {
         Ok(Some(block))
     }
 
-    /// Checks the mark that tells nodes of directories from others.
+    /// Checks a node's cold bit, which is clear in nodes of directories and set in others.
     pub(super) fn check_cold_bit(&mut self, nid: Nid, ino: u32, block: &Block, is_dir: bool) {
         if let Some(e) = cold_bit(nid, block, is_dir) {
             self.report(ino, Kind::ColdBit, e);
@@ -84,7 +84,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// Whether the mark that tells nodes of directories from others is wrong.
+/// The error if a node's cold bit, clear for directories and set for others, is wrong.
 pub(super) fn cold_bit(nid: Nid, block: &Block, is_dir: bool) -> Option<Corrupt> {
     let cold = block.view::<RawNode>().footer.is_cold();
     let why = "cold bit of a node";

@@ -1,4 +1,4 @@
-//! Judging an inode block by itself: most are plain files without nodes of their own, and nothing is wrong with them.
+//! Judging inode blocks alone: most are plain files without other nodes, and have no errors.
 use super::file::File;
 use super::named::Named;
 use super::{fields, inline, node, special, symlink, xattr};
@@ -9,7 +9,7 @@ use segno_format::inode::{Inline, RawInode, verify_checksum};
 use segno_format::quota::QUOTA_KINDS;
 use segno_format::{Block, BlockAddr, Ino};
 
-/// An inode without nodes of its own that agrees with itself.
+/// A consistent inode without other nodes.
 pub(super) struct Simple {
     pub named: Named,
     /// Slots that count without a place.
@@ -19,8 +19,9 @@ pub(super) struct Simple {
     pub blocks: u64,
 }
 
-/// Judges an inode; its data blocks, with their slots, are added to `data`. `None` where the walk has to read the block itself: for
-/// directories, files with more nodes, compressed ones, and wherever there may be something to report.
+/// Judges an inode; its data blocks, with their slots, are added to `data`. `None` where the walk has to read
+/// the block itself: for directories, files with more nodes, compressed ones, and wherever there may be
+/// something to report.
 pub(super) fn judge(
     volume: &Volume<'_>,
     ino: Ino,
@@ -57,7 +58,8 @@ pub(super) fn judge(
     agrees.then_some(Simple { named, reserved, payers, blocks: file.blocks })
 }
 
-/// Adds the data blocks of an inode; the number of its reserved slots, or `None` if it is part of a compressed cluster.
+/// Adds the data blocks of an inode; the number of its reserved slots, or `None` if it is part of a
+/// compressed cluster.
 fn slots(file: &mut File, block: &Block, data: &mut Vec<(BlockAddr, u16)>) -> Option<u32> {
     let area =
         block.0.get(file.layout.base()..file.layout.slot_offset(file.layout.slots)).unwrap_or_default();

@@ -1,7 +1,8 @@
 //! The sweep over all inode blocks in order of their addresses, on all processors, before a walk that proves.
 //!
-//! It settles inodes that agree with themselves: then only their name is left to be found. What else there may be is left to the walk.
-//! Memory: some blocks in flight, and a bit for each nid and block of data.
+//! The sweep settles each inode that is consistent in its own block; the walk then has to find only its name.
+//! All other inodes are left to the walk. Memory: some blocks in flight, and a bit for each nid and data
+//! block.
 use super::Found;
 use super::simple::{self, Simple};
 use crate::evidence::{Bitmap, Census, Item, Ledger, Run, Volume, runs};
@@ -20,8 +21,8 @@ const INODES_PER_WORKER: usize = 1024;
 /// More are of no use to a device, and each costs memory.
 const MOST_WORKERS: usize = 8;
 
-/// Settles what it can: adds it to `found` but for its number of inodes and nodes, which the walk counts when it finds the names. Returns the
-/// settled inodes; `None` if something is wrong.
+/// Settles inodes and adds them to `found`, except for the numbers of inodes and nodes, which the walk counts
+/// when it finds the names. Returns the settled inodes; `None` if something is wrong.
 pub(super) fn run(
     volume: &Volume<'_>,
     census: &Census,
@@ -63,7 +64,7 @@ fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What all workers have settled.
+/// The state shared by all workers.
 struct Settled<'f> {
     found: &'f mut Found,
     inodes: Bitmap,

@@ -1,5 +1,5 @@
-//! Symbolic links: the target is short enough for a block, and has no NUL. It may be empty as long as there is no block: a
-//! checkpoint can fall between the creation of a link and the writing of its target.
+//! Symbolic links: the target must fit into a block and have no NUL. Without a block it may be empty, because
+//! a checkpoint can fall between the creation of a link and the writing of its target.
 use super::Walk;
 use super::file::File;
 use crate::CheckError;
@@ -29,7 +29,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// What is wrong with the target if it is inline; other files have none.
+/// The error in the target of an inline symlink; `None` for other files.
 pub(super) fn inline_problem(file: &File, block: &Block) -> Option<Corrupt> {
     let raw: &RawInode = block.view();
     if raw.is_symlink() { problem(file, raw, inline_target(file, block)) } else { None }

@@ -2,7 +2,7 @@
 
 const VERSION: u32 = 2;
 const NO_ID: u32 = u32::MAX;
-/// Tags with their words; those of named users and groups have an id.
+/// Tags and their words. Only tags of named users and groups have an id.
 const TAGS: [(&str, bool, u16); 6] = [
     ("user", false, 0x01),
     ("user", true, 0x02),
@@ -12,7 +12,8 @@ const TAGS: [(&str, bool, u16); 6] = [
     ("other", false, 0x20),
 ];
 
-/// Reads entries `TAG:ID:rwx`, apart by commas or lines. Where the second field is a name, the id is in the fourth one.
+/// Reads entries `TAG:ID:rwx`, apart by commas or lines. Where the second field is a name, the id is in the
+/// fourth one.
 pub(crate) fn parse(text: &[u8]) -> Result<Vec<u8>, String> {
     let text = std::str::from_utf8(text).map_err(|_| "an ACL is not text".to_owned())?;
     let mut entries = Vec::new();

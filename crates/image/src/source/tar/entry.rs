@@ -1,10 +1,10 @@
-//! One entry of an archive: its header together with what extended headers say.
+//! One entry of an archive: its header combined with the extended headers.
 use super::header::{GnuSparse, Header};
 use super::pax::{self, Records, decimal};
 use segno_engine::Time;
 use std::collections::BTreeMap;
 
-/// Keys that say nothing about the file, or only what the image has no place for by design.
+/// Keys without information on the file, or with information that images do not store by design.
 const IGNORED: [&[u8]; 15] = [
     b"atime",
     b"ctime",
@@ -42,7 +42,7 @@ pub(crate) fn is_of_one_file(key: &[u8]) -> bool {
 /// How the data of a sparse file is laid out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Sparse {
-    /// As the header and the blocks behind it say.
+    /// In the header and the blocks after it.
     Gnu(GnuSparse),
     /// Parts that are known already, and the size of the file.
     Parts(Vec<(u64, u64)>, u64),
@@ -61,7 +61,8 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Puts together what a header, the global records and its own ones say; a name that came before a GNU header is in it already.
+    /// Combines a header, the global records and the entry's own records; the header already has a name from
+    /// a preceding GNU header.
     pub(crate) fn new(mut header: Header, global: &Records, records: &Records) -> Result<Self, String> {
         let time = Time { secs: header.mtime, nsec: 0 };
         let sparse = header.sparse.take().map(Sparse::Gnu);

@@ -1,7 +1,8 @@
 //! Reads a tar archive: ustar, GNU and POSIX (PAX) headers.
 //!
-//! The reader is our own: the crate `tar` skips global headers, does not read two of the three forms of sparse files, and does
-//! not tell where the parts of one are, which saves copying archives that are files.
+//! The reader is our own: the crate `tar` skips global headers, does not read two of the three forms of
+//! sparse files, and does not report the places of a sparse file's parts. With these, archives that are files
+//! need not be copied.
 mod acl;
 mod budget;
 mod entry;
@@ -28,7 +29,7 @@ use std::sync::Arc;
 const LONGEST: u64 = 1 << 20;
 /// Entries that are accepted.
 const MOST_ENTRIES: u64 = 1 << 24;
-/// Directories on the way to an entry: 16 times as many as a path of the kernel can have.
+/// Maximum depth of an entry: 16 times the depth of a path in the kernel.
 const DEEPEST: usize = 1 << 15;
 
 /// The tree in an archive.
@@ -51,7 +52,7 @@ pub(crate) fn read(spool: Spool, options: &BuildOptions) -> Result<Tree> {
     }
 }
 
-/// What headers say about the entry that follows.
+/// Values from headers for the next entry.
 #[derive(Default)]
 struct Pending {
     path: Option<Vec<u8>>,
@@ -113,7 +114,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The records of an extended header, but for those that are left out.
+    /// The records of an extended header, without ignored ones.
     fn records(&mut self, size: u64) -> Result<Records, String> {
         let mut records = pax::parse(&self.extension(size)?)?;
         let ignored = &self.options.ignored_headers;
@@ -228,7 +229,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The directory that an entry is in; those that the archive does not list are made.
+    /// The parent directory of an entry. Directories that the archive does not list are created.
     fn parent(&mut self, path: &[Vec<u8>], time: Time) -> Result<Index, String> {
         let mut at = ROOT;
         for name in path {
@@ -249,7 +250,7 @@ impl Reader<'_> {
         Ok(at)
     }
 
-    /// Takes the memory of an inode from the budget, but for the parts of a sparse file.
+    /// Takes the memory of an inode from the budget, without the parts of a sparse file.
     fn pay(&mut self, inode: &Inode, name: &[u8]) -> Result<(), String> {
         let stored = self.spool.stored();
         let target = if let Kind::Symlink(target) = &inode.kind { target.len() } else { 0 };

@@ -9,8 +9,8 @@ const MOST_PARTS: usize = 1 << 20;
 /// Bytes of a number in the list in front of the data.
 const LONGEST_NUMBER: usize = 64;
 
-/// Offset and length of each part of the file, in the order of the data, and the size of the file. The reader is behind a list
-/// in front of the data then.
+/// Offset and length of each part of the file, in the order of the data, and the size of the file. If the
+/// data starts with a list of the parts, the list is consumed.
 pub(super) fn parts(spool: &mut Spool, entry: &Entry) -> Result<(Vec<(u64, u64)>, u64), String> {
     let header = &entry.header;
     let (parts, size) = match &entry.sparse {
@@ -56,7 +56,7 @@ fn check(parts: &[(u64, u64)], size: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// The old GNU form: in the header and in blocks behind it.
+/// The old GNU form: in the header and in the blocks after it.
 pub(super) fn gnu_parts(spool: &mut Spool, sparse: &GnuSparse) -> Result<(Vec<(u64, u64)>, u64), String> {
     let (mut parts, mut more, size) = sparse.clone();
     while more {

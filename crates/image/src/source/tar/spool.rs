@@ -126,7 +126,7 @@ impl Spool {
         Ok(place)
     }
 
-    /// Skips data that nobody needs.
+    /// Skips data that is not needed.
     pub(crate) fn skip(&mut self, len: u64) -> Result<(), String> {
         if let From::Stream { reader, .. } = &mut self.from {
             let skipped = io::copy(&mut reader.take(len), &mut io::sink()).map_err(|e| e.to_string())?;
