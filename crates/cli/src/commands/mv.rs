@@ -15,7 +15,7 @@ pub struct Args {
     /// Replace existing files, as without it
     #[arg(short, long, overrides_with = "no_clobber")]
     force: bool,
-    /// Leave existing files, and what would replace them, where they are
+    /// Keep existing files, and do not move the files that would replace them
     #[arg(short, long, overrides_with = "force")]
     no_clobber: bool,
     /// Paths on the volume

@@ -36,7 +36,8 @@ pub fn run(args: &Args) -> Result<()> {
     let mount = find(&args.dir)?;
     let dead = table::probe(&mount.dir).is_err_and(image::is_dead);
     let on_store = store::is_url(&mount.source);
-    // A reader of an object store holds nothing, and a writer may be beside it.
+    // Nothing needs to be waited for after a read-only mount of an object store, and a writer may run at the
+    // same time.
     let server = (on_store && !mount.read_only).then(|| ServerProcess::of(&mount.dir)).flatten();
     unmount(&mount)?;
     table::bound(&mount).map_or(Ok(()), |place| Err(mounted_elsewhere(&mount, &place)))?;

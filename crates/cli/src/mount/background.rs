@@ -23,9 +23,10 @@ const READY: &[u8] = b"ready\n";
 /// How a server reports that the mount responds.
 #[derive(Debug)]
 pub enum Readiness {
-    /// Whoever started it sees its messages; systemd may wait for it.
+    /// Its messages are shown to the user who started it; systemd may wait for it.
     Foreground(Option<Systemd>),
-    /// The process that started it waits on its standard output, for which this one stands in then, and sees its messages.
+    /// The process that started it waits on its standard output, and shows its messages. The file then
+    /// replaces standard output.
     Kept(File),
     /// The command that started it waits on its standard output.
     Background(Surroundings),
@@ -146,7 +147,7 @@ impl Surroundings {
             Log::Nowhere => dup2_stderr(&self.null)?,
         }
         out::is_logged();
-        // Whoever waits finds a server without descriptors that it does not need.
+        // The server has no unneeded descriptors when the waiting process continues.
         drop(self.null);
         tell(&mut waiting)
     }

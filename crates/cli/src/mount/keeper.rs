@@ -124,7 +124,7 @@ impl Keeper {
         Some(inspect::superblock(&*device).ok()?.raw.uuid)
     }
 
-    /// Starts the next server, or says how it died.
+    /// Starts the next server. Returns the reason if that one died.
     fn again(&self, read_only: bool, death: Instant) -> Result<Result<Child, String>> {
         let mut command = self.command(read_only);
         if !self.foreground {
@@ -134,7 +134,7 @@ impl Keeper {
         if !is_ready {
             let mut said = String::new();
             if let Some(mut stderr) = child.stderr.take() {
-                // What came is shown.
+                // Shows the part of the messages that arrived.
                 let _cut = stderr.read_to_string(&mut said);
             }
             let status = child.wait().context("waiting for the server")?;
@@ -201,7 +201,7 @@ impl Keeper {
 struct Deaths(Vec<Instant>);
 
 impl Deaths {
-    /// Returns the number of those that are close together.
+    /// Adds a death. Returns the number of deaths within the last [`WITHIN`].
     fn add(&mut self, now: Instant) -> usize {
         self.0.push(now);
         self.0.retain(|death| now.duration_since(*death) < WITHIN);

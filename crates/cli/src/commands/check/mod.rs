@@ -29,7 +29,8 @@ use std::process::ExitCode;
 
 /// Check an image that is not mounted, and repair it on request
 ///
-/// Without -a, -p or -y nothing is written: what a crash left to replay is replayed in memory.
+/// Without -a, -p or -y nothing is written: changes that a mount would recover after a crash are replayed in
+/// memory.
 /// Exit code, as of fsck(8): 0 clean, 1 corrected, 2 (with 1) restart as the volume is mounted read-only, 4 errors left,
 /// 8 not possible, 16 usage, 32 cancelled.
 #[derive(clap::Args, Clone)]
@@ -100,7 +101,7 @@ pub fn run(args: &Args) -> Outcome {
     done.map_err(|e| if e.is::<WithCode>() { e } else { WithCode(fsck::OPERATIONAL, e).into() })
 }
 
-/// What was done about the findings.
+/// The outcome of repair and replay.
 struct Done {
     planned: Option<Planned>,
     replayed: bool,
