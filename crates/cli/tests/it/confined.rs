@@ -131,7 +131,8 @@ fn each_command_gives_up_what_it_does_not_need() {
     }
 }
 
-/// The thread of a get has the rights of the command `get`, and the shell those of its user but to other system calls.
+/// The thread of a get has the rights of the command `get`. The shell keeps the user's rights, except for
+/// some system calls.
 #[test]
 fn a_shell_confines_each_get_in_a_thread() {
     let scratch = scratch();

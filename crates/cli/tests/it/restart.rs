@@ -1,4 +1,4 @@
-//! `-o restart=remount`: a mount whose server dies comes back, and says so; and the list of mounts.
+//! `-o restart=remount`: a mount whose server dies is mounted again, with a message; and the list of mounts.
 use super::{Scratch, can_mount, json, output, refusal, segno};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::getxattr;
@@ -109,7 +109,7 @@ fn parent_of(pid: i32) -> i32 {
     status.lines().find_map(|l| l.strip_prefix("PPid:")).unwrap().trim().parse().unwrap()
 }
 
-/// Returns when a process has at most so many kilobytes resident, which it has when it waits.
+/// Returns when a process has at most `most` kilobytes resident, which is the case while it waits.
 fn wait_until_small(pid: i32, kind: &str, most: u64) {
     loop {
         let status = read_to_string(format!("/proc/{pid}/status")).unwrap();
@@ -122,7 +122,7 @@ fn wait_until_small(pid: i32, kind: &str, most: u64) {
     }
 }
 
-/// What it holds while it waits.
+/// Memory and descriptors of the process while it waits.
 #[test]
 fn the_process_that_keeps_a_mount_is_small_and_has_nothing_of_the_volume() {
     let Some(kept) = Kept::new(OPTIONS) else { return };
