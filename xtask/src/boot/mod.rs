@@ -22,7 +22,7 @@ const IMAGE_BYTES: u64 = 512 << 20;
 const CUT: &str = "boot: cut";
 /// Writing goes on for this time.
 const CUT_AFTER: Duration = Duration::from_millis(700);
-/// What `fsck.segno -a` says of a volume that lost power; a replay is no error, so the exit code stays 0.
+/// The line of `fsck.segno -a` for a volume that lost power. A replay is no error, so the exit code stays 0.
 const REPLAYED: &str = "what a crash left was replayed";
 const DIRS: [&str; 2] = ["/mnt/plain", "/mnt/journal"];
 

@@ -22,7 +22,7 @@ const XATTR_SHOWN_MAX: usize = 64;
 /// The kernel's limit for a value and for the list of names.
 const XATTR_MAX: usize = 64 << 10;
 
-/// What a line tells beyond the common.
+/// Fields of a line in addition to the common ones.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct Detail {
     /// Add where data and holes are (SEEK_DATA, SEEK_HOLE)
