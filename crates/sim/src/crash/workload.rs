@@ -153,7 +153,7 @@ mod tests {
     use crate::crash::record;
     use segno_testkit::Event;
 
-    /// First blocks of the writes to the journal behind a common volume, in order.
+    /// First blocks of the writes to the journal after the end of a common volume, in order.
     fn journal_writes(workload: &Workload) -> Vec<u64> {
         let recorded = record(&workload.base().unwrap(), workload).unwrap();
         let to = |e: &Event| match e {
