@@ -103,7 +103,8 @@ fn fsync(of: &Path) -> Op {
     Op::Fsync { of: of.clone(), datasync: false }
 }
 
-/// Sequences whose last operation is broken into: one that changes nothing, but makes things durable or moves them.
+/// Sequences whose last operation is interrupted: one that changes nothing, but makes changes durable or
+/// moves blocks.
 fn first() -> Vec<Vec<Op>> {
     let (a, de) = (Path::of(&[A]), Path::of(&[D]).join(Name(E)));
     let small = write(&a, 0, 9000, 60);

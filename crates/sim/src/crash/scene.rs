@@ -228,8 +228,8 @@ fn full_scenes() -> Vec<Vec<Op>> {
     ]
 }
 
-/// Blocks become free in the segments whose holes the log fills, behind its position, but are not to be used before the next
-/// checkpoint; an fsync of an old file takes none.
+/// Blocks become free, after the log's position, in the segments whose holes the log fills. They are not to
+/// be used before the next checkpoint; an fsync of an old file takes none.
 fn held_holes() -> Vec<Op> {
     let b = Path::of(&[B]);
     let with_holes = (0..30).step_by(3).map(|n| Path::root().join(Name(Name::MANY + n)));

@@ -46,7 +46,7 @@ const GROUP: [(u16, u8, Kind); 10] = [
     (48, 4, Kind::Number),
 ];
 
-/// A journal of `blocks` blocks.
+/// A journal, from block `start` on.
 pub struct Ring {
     start: u64,
     blocks: u32,

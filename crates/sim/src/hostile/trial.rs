@@ -46,8 +46,8 @@ pub fn run(base: &Base, image: &Image) -> Result<Outcome, String> {
     let mut outcome = Outcome::default();
     let problems = check(&guard).map_err(|e| format!("check: {e}"))?;
     outcome.checked = problems.is_some();
-    // The checker does not judge the blocks that fsync wrote after the checkpoint. Without this pack, more
-    // blocks belong to them.
+    // The checker does not judge the blocks that fsync wrote after the checkpoint. If the older pack is in
+    // force, more blocks follow it.
     let unjudged = |p: Place| {
         matches!(p, Place::Chain(_) | Place::Journal(_) | Place::Checkpoint | Place::CheckpointEnd(_))
     };
