@@ -1,4 +1,4 @@
-//! Opening, closing, and what happens without it.
+//! Opening and closing volumes, and dropping them without closing.
 use super::{device, finish, volume};
 use segno::{BlockDevice, Device, Features, FormatOptions, MountOptions, Volume};
 use segno_device::MemDevice;

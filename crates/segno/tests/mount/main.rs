@@ -65,7 +65,7 @@ fn main() {
     }
 }
 
-/// Mounts, and says so; for each line of its input it tries to unmount, and says with what result.
+/// Mounts and prints a line. For each line of its input it tries to unmount, and prints the result.
 fn program(image: &str, dir: &str) {
     let mount = Arc::new(spawn(image, dir).unwrap());
     println!("mounted");
@@ -112,7 +112,7 @@ impl Scene {
         Mount::spawn(&Device::open(self.image()).unwrap(), self.dir(), &Options::default()).unwrap()
     }
 
-    /// This program once more, which mounts and says so.
+    /// Runs this program again, which mounts and prints a line.
     fn program(&self, uid: Option<u32>) -> Program {
         let mut command = Command::new("/proc/self/exe");
         command.arg("program").arg(self.image()).arg(self.dir());
