@@ -124,7 +124,7 @@ unsafe fn set(
         0 => v.set_metadata(name, change),
         _ => v.set_symlink_metadata(name, change),
     };
-    // SAFETY: what this function requires.
+    // SAFETY: the requirements of this function.
     unsafe { on(volume, name, set) }
 }
 

@@ -57,7 +57,7 @@ unsafe fn check_devices(
     context: *mut c_void,
 ) -> Result<c_int, Failure> {
     let report = segno::catch_panic(|| segno::check(&Device::open_several_read_only(devices)?))?;
-    // SAFETY: what this function requires.
+    // SAFETY: the requirements of this function.
     unsafe { tell_problems(&report, finding, context) };
     Ok(c_int::from(!report.is_clean()))
 }
@@ -66,7 +66,7 @@ unsafe fn check_devices(
 /// As [`tell`].
 unsafe fn tell_problems(report: &CheckReport, finding: segno_finding, context: *mut c_void) {
     for problem in &report.problems {
-        // SAFETY: what this function requires.
+        // SAFETY: the requirements of this function.
         unsafe { tell(finding, context, problem.severity == Severity::Error, &problem.to_string()) };
     }
 }
@@ -100,7 +100,7 @@ pub struct segno_check_options {
     pub devices: *const *const c_char,
 }
 
-/// What to check.
+/// The storage to check, and the flags.
 struct Subject<'a> {
     storage: Storage<'a>,
     flags: u32,
@@ -108,9 +108,9 @@ struct Subject<'a> {
 
 impl Subject<'_> {
     /// # Safety
-    /// The pointers are null, or what segno.h says.
+    /// The pointers are null, or as segno.h requires.
     unsafe fn new(image: *const c_char, options: *const segno_check_options) -> Result<Self, Failure> {
-        // SAFETY: what this function requires.
+        // SAFETY: the requirements of this function.
         let given = unsafe { versioned(options, "segno_check_options", &[]) }?;
         let none = segno_check_options { size: 0, flags: 0, journal: ptr::null(), devices: ptr::null() };
         let segno_check_options { flags, journal, devices, .. } = given.unwrap_or(none);

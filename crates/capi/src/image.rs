@@ -115,14 +115,14 @@ pub unsafe extern "C" fn segno_build(
 }
 
 /// # Safety
-/// The pointers in `given` are null, or what segno.h says.
+/// The pointers in `given` are null, or as segno.h requires.
 unsafe fn build_options(given: &segno_build_options) -> Result<BuildOptions, Failure> {
     let unknown = given.flags & !KNOWN;
     if unknown != 0 || given.reserved != 0 {
         return Err(Failure::new(EINVAL, format!("unknown flags {unknown:#x} in segno_build_options")));
     }
     let has = |flag| given.flags & flag != 0;
-    // SAFETY: null, or valid, as the caller of this function says; also below.
+    // SAFETY: null, or valid, as the caller of this function guarantees; also below.
     let (label, compress) =
         unsafe { (text(given.label, "label")?, text(given.compress, "name of the algorithm")?) };
     let log = if given.log_cluster == 0 { Compression::LOG_BLOCKS.into() } else { given.log_cluster };

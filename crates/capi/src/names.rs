@@ -16,7 +16,7 @@ unsafe fn on_two(
     f: impl FnOnce(&Dir, &Path, &Path) -> segno::Result<()>,
 ) -> c_int {
     done(|| {
-        // SAFETY: what this function requires.
+        // SAFETY: the requirements of this function.
         let (volume, one, other) = unsafe { (shared(volume, "volume")?, path(one)?, path(other)?) };
         volume.run(|v| f(v, one, other))
     })

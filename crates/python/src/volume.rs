@@ -198,7 +198,7 @@ impl Volume {
         self.with(py, |v| v.remove_dir_all(&path))
     }
 
-    /// Renames; what has the new name is replaced, also in the face of a power cut.
+    /// Renames a file; an existing file of the new name is replaced atomically, also if the power is cut.
     fn rename(&self, py: Python<'_>, src: VolumePath, dst: VolumePath) -> PyResult<()> {
         self.with(py, |v| v.rename(&src, &dst))
     }

@@ -91,7 +91,8 @@ impl Judged {
     }
 }
 
-/// Checks a volume that is not open, replays what a crash left of it, and plans repairs. A volume must not be used otherwise meanwhile.
+/// Checks a volume that is not open, replays the changes left by a crash, and plans repairs. A volume must
+/// not be used otherwise meanwhile.
 ///
 /// ```
 /// # fn main() -> segno::Result<()> {
