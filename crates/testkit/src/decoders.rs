@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use zerocopy::{Immutable, IntoBytes};
 
-/// What both decoders found to be the same.
+/// Counts of the structures on which both decoders agree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Same {
     /// Segments of the main area.

@@ -18,8 +18,8 @@ pub fn places(name: &str) -> impl Iterator<Item = PathBuf> {
     dirs.into_iter().map(move |dir| dir.join(name))
 }
 
-/// A call of a program of f2fs-tools, without standard input. `segno` may be installed under the same name: it says so with its
-/// version.
+/// A call of a program of f2fs-tools, without standard input. `segno` may be installed under the same name;
+/// its version text identifies it.
 pub fn command(tool: &str) -> Result<Command, String> {
     let program = places(tool).find(|file| is_of_f2fs_tools(file, tool));
     let program = program
