@@ -198,7 +198,8 @@ impl Volume {
         self.with(py, |v| v.remove_dir_all(&path))
     }
 
-    /// Renames a file; an existing file of the new name is replaced atomically, also if the power is cut.
+    /// Renames a file or directory. An existing one of the new name is replaced atomically, even if the power
+    /// is cut.
     fn rename(&self, py: Python<'_>, src: VolumePath, dst: VolumePath) -> PyResult<()> {
         self.with(py, |v| v.rename(&src, &dst))
     }

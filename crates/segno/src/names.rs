@@ -98,7 +98,8 @@ impl Dir {
         self.in_parent("create", link, |v, dir, name| v.link(pin.ino, dir, name).map(drop))
     }
 
-    /// Renames a file; an existing file of the new name is replaced atomically, also if the power is cut.
+    /// Renames a file or directory. An existing one of the new name is replaced atomically, even if the power
+    /// is cut.
     pub fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
         self.rename_as(from.as_ref(), to.as_ref(), RenameMode::Replace)
     }
