@@ -92,7 +92,7 @@ impl From<Metadata> for segno_stat_t {
     }
 }
 
-/// Attributes of what a path leads to, or with `nofollow` of a symbolic link itself.
+/// Attributes of the file at a path. With `nofollow`, a symbolic link at its end is not followed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn segno_stat(
     volume: *mut segno_volume,

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 /// Of `segno_open_options.flags`: allow changes. Without it, several processes may read one image.
 pub const SEGNO_WRITABLE: u32 = 1;
-/// Of `segno_open_options.flags`: show the volume as of its last checkpoint, without what was fsynced later and is to be
-/// recovered. Not together with `SEGNO_WRITABLE`.
+/// Of `segno_open_options.flags`: show the volume as of its last checkpoint, without data that was fsynced
+/// later and is to be recovered. Not together with `SEGNO_WRITABLE`.
 pub const SEGNO_SKIP_RECOVERY: u32 = 2;
 
 /// An open volume. Threads may share it.
