@@ -29,7 +29,7 @@ struct Step {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum OfFile {
     Nothing,
-    /// `X`: execution for directories and for files that somebody executes.
+    /// `X`: execution for directories and for files with any execute bit.
     Execution,
     /// `u`, `g`, `o` after the operator: the bits of these.
     Copied,

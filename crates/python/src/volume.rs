@@ -31,7 +31,8 @@ impl Visits {
     }
 }
 
-/// A name in a directory, its inode number and its type (`DT_*` of readdir(3), 0 if only the inode knows).
+/// A name in a directory, its inode number and its type (`DT_*` of readdir(3), 0 if the type is only in the
+/// inode).
 type Name = (OsString, u32, u8);
 
 /// The path itself, or what it leads to if symbolic links are followed.

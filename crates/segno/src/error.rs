@@ -43,7 +43,7 @@ struct Failure {
     cause: Cause,
 }
 
-/// Where an error comes from. Displayed as that, which is its source.
+/// The source of an error, displayed as that source.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) enum Cause {

@@ -127,7 +127,7 @@ impl Mount {
         let broker = Broker::start(&dir, &server)?;
         let (closed, closing) = (mpsc::channel(), Arc::clone(&volume));
         let close = move || {
-            // The mount has ended otherwise if nobody waits.
+            // If no thread waits, the mount was ended in another way.
             let _unheard = closed.0.send(closing.unmount());
         };
         let queues = Queues::prepare(&server);

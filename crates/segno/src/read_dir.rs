@@ -89,7 +89,8 @@ impl ReadDir {
         }
     }
 
-    /// Reads all names, and returns them in the order of their bytes. After them comes the error that ended it, if one did.
+    /// Reads all names, and returns them in the order of their bytes. If an error ended the list, it follows
+    /// the names.
     #[must_use]
     pub fn sorted(mut self) -> Self {
         let mut all = Vec::from(std::mem::take(&mut self.batch));

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 
-/// Written by another implementation, which knows nothing of the journal.
+/// Written by another implementation, which does not support the journal.
 const FOREIGN: Block = Block([0x5A; BLOCK_SIZE]);
 
 /// A checkpoint whose journal would be replayed.

@@ -447,7 +447,7 @@ pub fn chosen(name: Option<&str>, number: u64) -> Result<Setup, String> {
     }
 }
 
-/// The name of a setup that [`chosen`] knows.
+/// The name of a setup that [`chosen`] accepts.
 pub fn name(text: &str) -> Result<&'static str, String> {
     let all = || RECIPES.iter().chain(&NAMED_RECIPES).map(|r| r.name);
     let names = || all().collect::<Vec<_>>().join(", ");

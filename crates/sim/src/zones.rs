@@ -121,7 +121,7 @@ fn state(device: &dyn BlockDevice, start: u64, known: u64) -> io::Result<State> 
     Ok(State { written: ZONE, finished: false })
 }
 
-/// A block as it lies underneath.
+/// A block as it is stored underneath.
 pub fn scramble(block: &Block) -> Block {
     let mut scrambled = Block::zeroed();
     for (to, from) in scrambled.0.iter_mut().zip(&block.0) {

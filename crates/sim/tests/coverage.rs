@@ -1,5 +1,5 @@
-//! Fuzz targets. An ordinary test run tries a few inputs of each; `cargo bolero test -p segno-sim --test coverage TARGET` (or `cargo
-//! test` with libFuzzer, see bolero's book) goes on with coverage as its guide.
+//! Fuzz targets. An ordinary test run tries a few inputs of each; `cargo bolero test -p segno-sim --test
+//! coverage TARGET` (or `cargo test` with libFuzzer, see bolero's book) continues, guided by coverage.
 #![allow(clippy::unwrap_used, clippy::panic)]
 use bolero::check;
 use segno_codec::{Algorithm, casefold, decompress};

@@ -58,7 +58,7 @@ pub fn text(output: &Output) -> String {
 
 /// The verdict of fsck.f2fs.
 pub struct Fsck {
-    /// Lines that tell of damage, or that the check was not made to its end.
+    /// Lines that report damage, or that the check was not completed.
     pub findings: Vec<String>,
     pub output: String,
 }
@@ -101,7 +101,7 @@ pub fn assert_clean(context: &str, first: &Path) {
     }
 }
 
-/// Of a volume on one device that nobody else has open.
+/// For a volume on one device that no other process has open.
 fn decoders_agree(first: &Path) -> Result<(), String> {
     match segno_device::open_volume(&[first], OpenOptions { read_only: true, direct: false }) {
         Ok(device) => decoders::compare(&*device).map(drop),

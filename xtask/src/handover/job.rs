@@ -24,7 +24,7 @@ pub struct Job {
     pub seed: u64,
     /// The writer loses power once, after its first turn.
     pub cut: bool,
-    /// Folder of the images and of everything told about them.
+    /// Folder of the images and of all manifests and logs about them.
     pub dir: PathBuf,
     pub devices: Vec<PathBuf>,
     pub steps: Vec<Step>,

@@ -49,7 +49,7 @@ impl Worker {
         self.last.load(Ordering::Relaxed)
     }
 
-    /// Waits for the end, which comes when the mount fails; returns the last thing that was acknowledged.
+    /// Waits for the end, when the mount fails. Returns the last acknowledged number.
     pub fn end(mut self) -> Result<u64> {
         let begun = Instant::now();
         while self.talker.try_wait().context("waiting for the work")?.is_none() {

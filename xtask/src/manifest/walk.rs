@@ -93,7 +93,7 @@ impl Walk<'_> {
         line.field("uid", stat.stx_uid);
         line.field("gid", stat.stx_gid);
         line.field("nlink", stat.stx_nlink);
-        // How large a directory is depends on how it came about, not on what is in it: its own key, to be ignored.
+        // The size of a directory depends on its history, not on its contents: a separate key, to be ignored.
         line.field(if is_dir { "dsize" } else { "size" }, stat.stx_size);
         line.field("mtime", time(&stat.stx_mtime));
         self.add_times(&mut line, &stat);

@@ -231,7 +231,7 @@ impl Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        // Nothing is left to be told: either it has ended, or an error is on its way up already.
+        // There is nothing to report: either the guest has ended, or an error is being returned already.
         let _ = self.end();
     }
 }

@@ -16,8 +16,9 @@ pub const DISKS_MAX: usize = 24 * 8;
 
 const MEMORY_MIB: &str = "1024";
 
-/// A panic must end qemu (-no-reboot) and not wait. On a busy host the guest's processor may stand still for long, which is
-/// nobody's fault here: watchdogs of the processor are off, that of hung tasks is not. The rest saves boot time under emulation.
+/// A panic must end qemu (-no-reboot) and not wait. On a busy host the guest's processor may stall for long,
+/// which is no fault of the guest: watchdogs of the processor are off, the watchdog of hung tasks is on. The
+/// rest saves boot time under emulation.
 const APPEND: &str = "console=ttyS0 quiet panic=-1 nosoftlockup rcupdate.rcu_cpu_stall_suppress=1 mitigations=off nokaslr no_timer_check";
 
 /// The command of a boot, and the accelerator it runs with.

@@ -102,7 +102,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Waits for the end, which comes with that of the guest.
+    /// Waits for the end; the server ends with the guest.
     fn end(mut self) -> Result<()> {
         let begun = Instant::now();
         while self.0.try_wait()?.is_none() {

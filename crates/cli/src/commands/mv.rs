@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// Move or rename files and directories of an image
 ///
-/// An existing file is replaced, at once also in the face of a power cut.
+/// An existing file is replaced atomically, even if the power is cut.
 #[derive(clap::Args)]
 pub struct Args {
     /// Replace existing files, as without it

@@ -189,7 +189,8 @@ fn mounted_elsewhere(mount: &Mount, place: &str) -> anyhow::Error {
     anyhow!("{} is in use until it is unmounted {place} too", mount.source.display())
 }
 
-/// The mount is gone from the table before the last checkpoint is written. The server goes on while the volume is mounted elsewhere.
+/// The mount is removed from the table before the last checkpoint is written. The server runs on while the
+/// volume is mounted elsewhere.
 fn wait_until(mount: &Mount, closed: impl Fn() -> bool) -> Result<()> {
     let start = Instant::now();
     let mut next_note = QUIET;

@@ -219,7 +219,7 @@ fn sockets(network: bool) -> Result<Vec<SeccompRule>, BackendError> {
     if !network {
         return Ok(Vec::new());
     }
-    // The C library looks at the interfaces of the machine, by netlink, when it resolves names.
+    // The C library lists the network interfaces, by netlink, when it resolves names.
     let families = [AF_INET, AF_INET6, AF_NETLINK];
     let others = families.map(|family| condition(0, SeccompCmpOp::Ne, family));
     Ok(vec![SeccompRule::new(others.into_iter().collect::<Result<_, _>>()?)?])
@@ -260,7 +260,7 @@ fn condition(argument: u8, operator: SeccompCmpOp, value: u32) -> Result<Seccomp
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value.into())
 }
 
-/// Numbers of the calls that are refused whatever their arguments are.
+/// Numbers of the calls that are refused with any arguments.
 #[cfg(test)]
 pub(super) fn refused(leaves: Leaves) -> Result<std::collections::BTreeSet<i64>, BackendError> {
     Ok(rules(leaves)?.into_iter().filter(|(_, when)| when.is_empty()).map(|(number, _)| number).collect())

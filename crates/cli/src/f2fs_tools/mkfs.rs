@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 use segno_format::{BLOCK_SIZE, Features};
 use std::ffi::{OsStr, OsString};
 
-/// What `-g android` stands for on a volume that is written.
+/// Features that `-g android` adds on a writable volume.
 const ANDROID: &str = "encrypt,quota,project_quota,extra_attr,verity";
 
 pub fn run(call: &Call) -> Outcome {

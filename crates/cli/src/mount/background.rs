@@ -50,7 +50,7 @@ impl Systemd {
     }
 
     fn ready(&self) {
-        // systemd reports that nothing came.
+        // If it does not arrive, systemd reports that.
         let _unsent = self.0.send(b"READY=1");
     }
 
@@ -107,7 +107,7 @@ impl Readiness {
             Self::Background(surroundings) => surroundings.detach(),
         };
         if let Err(e) = left {
-            // The mount works all the same.
+            // The mount works nevertheless.
             eprintln!("segno: the server could not detach from the terminal: {e}");
         }
     }
@@ -117,7 +117,7 @@ fn null() -> Result<File> {
     File::options().read(true).write(true).open("/dev/null").context("cannot open /dev/null")
 }
 
-/// Tells whoever waits on standard output, and closes that.
+/// Reports the mount to the process that waits on standard output, and closes standard output.
 fn leave_output(null: File) -> io::Result<()> {
     let mut waiting = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     dup2_stdout(null)?;

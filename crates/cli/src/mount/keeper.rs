@@ -1,8 +1,8 @@
 //! `-o restart=remount`: a process without a volume that starts the server of a mount, and starts it again when it has died.
 //!
-//! The broker of the server that died has detached the dead mount before it ends, and this process waits for both: it is the reaper of its
-//! descendants. If the broker was killed first, this process detaches it. So the directory is free when the next server starts, unless
-//! somebody else has mounted there.
+//! The broker of the server that died has detached the dead mount before it ends, and this process waits for
+//! both: it is the reaper of its descendants. If the broker was killed first, this process detaches the
+//! mount. So the directory is free when the next server starts, unless another process has mounted there.
 use super::background::{Readiness, start};
 use super::table;
 use crate::exit::Outcome;
@@ -234,7 +234,7 @@ impl Signals {
         Ok(Self(ours))
     }
 
-    /// Whether any came since the last call.
+    /// Whether any signal arrived since the last call.
     fn take(&self) -> bool {
         let mut bytes = [0; 16];
         (&self.0).read(&mut bytes).is_ok_and(|n| n > 0)

@@ -440,7 +440,7 @@ fn an_empty_or_stale_one_goes_without_force() {
     let j = Journaled::new();
     output(&["journal", "discard", &j.image()]);
     j.crash(JournalMode::On, &["a"]);
-    // Without its journal the volume is changed and checkpointed by somebody else.
+    // Another implementation changes and checkpoints the volume without its journal.
     let hidden = std::fs::read(j.image()).unwrap();
     output(&["journal", "discard", "--force", &j.image()]);
     output(&["put", &j.image(), "/dev/null", "/other"]);
@@ -581,7 +581,7 @@ fn info_and_map_say_that_the_journal_has_more() {
     }
 }
 
-/// One shape of the document, whatever was there.
+/// The document has the same shape in all cases.
 #[test]
 fn a_discard_says_whether_there_was_a_journal_and_a_mark() {
     let shape = |words: &[&str]| {

@@ -109,7 +109,7 @@ fn expected(words: &[&str], place: &str) -> BTreeMap<String, (u32, Vec<String>)>
         all.insert("block", (0o060_666, Vec::new()));
     }
     if place == "deleted" {
-        // A deleted directory comes back only with a file in it.
+        // A deleted directory is restored only with a file in it.
         all.remove("setgid");
     }
     all.into_iter().map(|(name, found)| (name.to_owned(), found)).collect()

@@ -159,7 +159,7 @@ impl Session {
         session
     }
 
-    /// Waits for text on the screen, and forgets what came before it.
+    /// Waits for text on the screen, and drops the text before it.
     fn expect(&mut self, text: &str) {
         loop {
             if let Some(at) = self.seen.find(text) {

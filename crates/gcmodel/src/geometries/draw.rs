@@ -44,7 +44,7 @@ pub struct Case {
     pub policy: &'static str,
     pub lifetime: bool,
     pub pattern: Pattern,
-    /// Blocks placed between two looks at the room.
+    /// Blocks placed between two checks of the room.
     pub quantum: u64,
     pub plant: Option<Plant>,
 }

@@ -55,7 +55,7 @@ struct Writer {
     model: Model,
     pacer: Pacer,
     rng: Rng,
-    /// Page from which writeback goes on.
+    /// Page at which writeback continues.
     cursor: u32,
     /// Steps of the pattern so far.
     steps: u64,

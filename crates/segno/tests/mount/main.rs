@@ -1,7 +1,7 @@
 //! Mounts by a program that embeds the library. `cargo test -p segno --test mount -- WORD` runs the tests whose names have this word.
 //!
-//! The broker of a mount is this program once more, and so are programs that are killed or run by another user. Files are used by other processes:
-//! one that waits for its own mount cannot be killed.
+//! The broker of a mount executes this program, and so do the test programs that are killed or run by another
+//! user. Files are used by other processes: a process that waits for its own mount cannot be killed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use rustix::process::{Pid, Signal, getegid, geteuid, kill_process};

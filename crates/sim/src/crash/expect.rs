@@ -17,7 +17,7 @@ pub enum Contract {
     Strict,
     /// `fsync_mode=posix`.
     Posix,
-    /// With the metadata journal, whatever the mode.
+    /// With the metadata journal, in any mode.
     Journal,
 }
 
@@ -109,7 +109,7 @@ impl Expected {
         }
         if known {
             self.synced.insert(node, step);
-            // The link count is that of the call, so no name is missing and none comes back.
+            // The link count is that of the call, so no name is missing and no removed name reappears.
             return self.names_of(node) == names;
         }
         let mut names = names.into_iter();

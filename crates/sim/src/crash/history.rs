@@ -47,7 +47,8 @@ pub struct History {
     /// Steps in which an inode replaced another file under its name: under the new name it must hold at least what it held when it
     /// got that name.
     pub replaced: Vec<(usize, Node)>,
-    /// Files that a failed operation changed in part, while the device let nobody look.
+    /// Files that a failed operation changed in part, and whose state could not be read because the device
+    /// failed.
     pub doubtful: BTreeSet<Node>,
     /// Written data and times of regular files reach the volume later, as with the kernel's writeback cache.
     pub cached: bool,
@@ -211,7 +212,7 @@ impl Recorder {
         apply(&mut self.engine, &mut self.handles, op)
     }
 
-    /// Has the caller carry out the next steps; time stands still for them.
+    /// The caller carries out the next steps; the clock does not advance for them.
     pub fn with_handles<T>(&mut self, f: impl FnOnce(&mut Mounted, &mut Handles) -> T) -> T {
         f(&mut self.engine, &mut self.handles)
     }

@@ -266,7 +266,7 @@ fn work(setup: &Setup, start: Start, device: &Arc<MemDevice>) -> Result<(), Stri
         }
         made => made.map_err(|e| format!("a new file after recovery: errno {e}"))?,
     }
-    // Not unmounted: the file comes back from the log.
+    // Not unmounted: roll-forward recovers the file.
     drop(engine);
     let mut engine = setup.mount(device.clone(), 9600).map_err(|e| format!("third mount: {e}"))?;
     let node = engine.lookup(root, NAME).map_err(|e| format!("the new file is gone: errno {e}"))?;

@@ -22,7 +22,7 @@ pub enum Start {
 }
 
 impl Start {
-    /// Errors that an operation may have there though the model knows no reason.
+    /// Errors that an operation may have there although the model has no reason for them.
     pub(crate) fn refusals(self) -> &'static [i32] {
         match self {
             Self::Few => &[],

@@ -37,9 +37,9 @@ pub struct Files {
     /// Files created, deleted or written since the last sync.
     touched: BTreeSet<u32>,
     dirty: BTreeSet<Page>,
-    /// Page from which writeback goes on.
+    /// Page at which writeback continues.
     cursor: Page,
-    /// Is told what is deleted.
+    /// Receives the deleted pages.
     witness: Option<Arc<Witness>>,
 }
 
@@ -71,7 +71,7 @@ impl Files {
         Place { per_file: self.per_file, stride: self.stride }
     }
 
-    /// Has a device told from now on what is deleted.
+    /// From now on the witness receives the deleted pages.
     pub fn tell(&mut self, witness: Arc<Witness>) {
         self.witness = Some(witness);
     }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// Limits of blocks read and written by a check and by a session. Undamaged volumes need a tenth.
 const CHECK_STEPS: u64 = 200_000;
 const SESSION_STEPS: u64 = 400_000;
-/// Names and inodes that a walk looks at; the volumes have fewer.
+/// Names and inodes that a walk visits; the volumes have fewer.
 const NAMES: usize = 2_000;
 /// One of `READ_ONLY` sessions is on a read-only mount, of the checkpoint alone.
 const READ_ONLY: u64 = 6;

@@ -56,7 +56,7 @@ pub struct CrashStates<'a> {
 }
 
 impl<'a> CrashStates<'a> {
-    /// `is_metadata` looks at the address and bytes of a written block.
+    /// `is_metadata` classifies a written block by its address and bytes.
     pub fn new(
         log: &'a CrashLog,
         plan: CrashPlan,

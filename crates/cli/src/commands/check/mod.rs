@@ -202,7 +202,7 @@ fn act(
     Ok(done)
 }
 
-/// Asks once, where somebody can answer.
+/// Asks once, if the command runs interactively.
 fn ask(args: &Args, done: &Done) -> Result<bool> {
     if !args.interactive() || !matches!(done.planned, Some(Ok(_))) {
         return Ok(false);
@@ -249,7 +249,7 @@ impl Args {
         self.unattended() || self.yes || self.to.is_some()
     }
 
-    /// Whether somebody can be asked.
+    /// Whether the user can answer a question.
     fn interactive(&self) -> bool {
         let terminals = stdin().is_terminal() && stdout().is_terminal();
         terminals && !self.writes() && !self.dry_run && !self.json && !self.quiet

@@ -128,7 +128,7 @@ fn space(state: &State<'_>) -> Vec<Finding> {
     all.into_iter().flatten().collect()
 }
 
-/// States of a mount that need somebody.
+/// States of a mount that require action.
 fn broken(dir: &str, counters: &[Reading]) -> Vec<Finding> {
     let on = |name| counters::value(counters, name) != 0;
     let all = [

@@ -227,7 +227,7 @@ impl Session<'_> {
             }
             return done;
         };
-        // The thread gives up what the next command may need.
+        // The thread drops rights that the next command may need.
         let run = || {
             confinement.enter_thread(&self.args.of.image);
             command.run(&self.files)

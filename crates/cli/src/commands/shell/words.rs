@@ -1,6 +1,7 @@
 //! Lines of commands, split into words as by a POSIX shell, with patterns of names.
 //!
-//! Crates that split words (`shlex`, `shell-words`) forget which characters were quoted, so that `rm '*'` could not be told from `rm *`.
+//! Crates that split words (`shlex`, `shell-words`) do not report which characters were quoted, so that `rm
+//! '*'` and `rm *` give the same result.
 use anyhow::{Context, Result, bail};
 use glob::{MatchOptions, Pattern};
 use std::ffi::OsString;

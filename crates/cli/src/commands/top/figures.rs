@@ -168,7 +168,7 @@ mod tests {
     use super::*;
     use std::time::Instant;
 
-    /// A figure that no row of the table stands for would be 0 for ever.
+    /// A figure without a row in the table would always be 0.
     #[test]
     fn every_figure_has_its_counter() {
         let name = |figure: &str| {

@@ -108,8 +108,8 @@ pub const IGNORED: &[Ignored] = &[
 /// Beginnings of words that are accepted without effect.
 pub const IGNORED_PREFIXES: [&str; 3] = ["x-", "X-", "comment="];
 
-/// Words that are refused, with spaces between them: they promise what Segno does not do. A word that ends with `*` stands for all
-/// that begin so.
+/// Words that are refused, with spaces between them: Segno does not have their effect. A word that ends with
+/// `*` stands for all words with that prefix.
 pub struct Refused {
     pub words: &'static str,
     pub advice: &'static str,

@@ -24,9 +24,9 @@ use std::time::Duration;
 const PER_NODE: u64 = 1018;
 /// Upper bound of the nodes that are not full direct nodes: inodes, and the last direct node of each file.
 const OTHER_NODES: u64 = 24;
-/// Seconds between background commits: none comes during a run.
+/// Seconds between background commits: longer than a run.
 const NO_COMMIT: u32 = 86_400;
-/// Pause before a look at the room, during a run.
+/// Pause between two readings of the free space, during a run.
 const LOOK: Duration = Duration::from_millis(5);
 const FILE: u16 = 0o100_644;
 
