@@ -8,7 +8,7 @@ use clap::Args;
 
 /// Crates that users never run.
 const LABORATORY: [&str; 5] = ["bench", "gcmodel", "lab", "sim", "testkit"];
-/// What is counted by the files of the product that have it, and an expression that only those have.
+/// Tasks, each with an expression that is in every file of the product that does it, and in no other.
 const PLACES: [(&str, &str); 5] = [
     ("encode a checkpoint pack", "cp_pack_total_block_count = "),
     ("place the version bitmaps of a pack", "bitmap_place("),

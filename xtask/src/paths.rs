@@ -42,7 +42,7 @@ impl F2fsTool {
     }
 }
 
-/// Runs a command to its end; a failure carries the command line and what it said.
+/// Runs a command to its end. An error contains the command line and its output.
 pub fn run(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("starting {command:?}"))?;
     if !output.status.success() {

@@ -17,7 +17,7 @@ pub(crate) unsafe fn string<'a>(given: *const c_char, what: &str) -> Result<&'a 
     if given.is_null() {
         return Err(null(what));
     }
-    // SAFETY: not null, and so a string, as the caller of this function says.
+    // SAFETY: not null, and so a string, as the caller of this function guarantees.
     Ok(OsStr::from_bytes(unsafe { CStr::from_ptr(given) }.to_bytes()))
 }
 
@@ -29,7 +29,7 @@ pub(crate) unsafe fn text<'a>(given: *const c_char, what: &str) -> Result<Option
     if given.is_null() {
         return Ok(None);
     }
-    // SAFETY: what this function requires.
+    // SAFETY: the requirements of this function.
     let text = unsafe { string(given, what) }?.to_str();
     text.map(Some).ok_or_else(|| Failure::new(EINVAL, format!("the {what} is not UTF-8")))
 }
@@ -64,7 +64,7 @@ pub(crate) unsafe fn paths<'a>(given: *const *const c_char) -> Result<Vec<&'a Pa
     loop {
         // SAFETY: none of the pointers before was null, so there is another.
         let next = unsafe { given.add(all.len()).read() };
-        // SAFETY: what this function requires.
+        // SAFETY: the requirements of this function.
         match unsafe { optional_path(next) }? {
             Some(path) => all.push(path),
             None => return Ok(all),
@@ -77,7 +77,7 @@ pub(crate) unsafe fn paths<'a>(given: *const *const c_char) -> Result<Vec<&'a Pa
 /// # Safety
 /// As [`string`].
 pub(crate) unsafe fn owned_path(given: *const c_char) -> Result<Option<PathBuf>, Failure> {
-    // SAFETY: what this function requires.
+    // SAFETY: the requirements of this function.
     Ok(unsafe { optional_path(given) }?.map(Path::to_owned))
 }
 
@@ -86,21 +86,21 @@ pub(crate) unsafe fn owned_path(given: *const c_char) -> Result<Option<PathBuf>,
 /// # Safety
 /// As [`paths`].
 pub(crate) unsafe fn owned_paths(given: *const *const c_char) -> Result<Vec<PathBuf>, Failure> {
-    // SAFETY: what this function requires.
+    // SAFETY: the requirements of this function.
     Ok(unsafe { paths(given) }?.into_iter().map(Path::to_owned).collect())
 }
 
-/// What a pointer of the caller points to.
+/// The value at a pointer of the caller.
 ///
 /// # Safety
 /// It is null, or valid and not changed during the call.
 pub(crate) unsafe fn shared<'a, T>(given: *const T, what: &str) -> Result<&'a T, Failure> {
-    // SAFETY: the caller passes null, which is excluded, or a string.
+    // SAFETY: null or valid, as the caller of this function guarantees.
     unsafe { given.as_ref() }.ok_or_else(|| null(what))
 }
 
-/// Options of the caller, which begin with their size in a `u32`: that of `T` or of an earlier version, which lacks the last fields.
-/// These are zeros then. Nothing if the pointer is null.
+/// Options of the caller, which begin with their size in a `u32`: that of `T` or of an earlier version, which
+/// lacks the last fields. Missing fields are zeros. `None` if the pointer is null.
 ///
 /// # Safety
 /// It is null, or valid for the number of bytes in its first field. `T` consists of integers and pointers.
@@ -119,19 +119,19 @@ pub(crate) unsafe fn versioned<T: Copy>(
     }
     let mut options = MaybeUninit::<T>::zeroed();
     let len = size.min(size_of::<T>());
-    // SAFETY: the source is as large as it says, and the target holds `len` bytes.
+    // SAFETY: the source has at least `len` bytes, from its size field, and the target holds `len` bytes.
     unsafe { given.cast::<u8>().copy_to_nonoverlapping(options.as_mut_ptr().cast(), len) };
     // SAFETY: zeros are a value of integers and pointers.
     Ok(Some(unsafe { options.assume_init() }))
 }
 
-/// Where the caller wants a result.
+/// Writes a result to the place that the caller named.
 ///
 /// # Safety
 /// It is null, or valid for writing; it need not be initialised.
 pub(crate) unsafe fn put<T>(place: *mut T, value: T, what: &str) -> Result<(), Failure> {
     check_place(place, what)?;
-    // SAFETY: not null, and so valid, as the caller of this function says.
+    // SAFETY: not null, and so valid, as the caller of this function guarantees.
     unsafe { place.write(value) };
     Ok(())
 }
@@ -144,13 +144,13 @@ pub(crate) fn check_place<T>(place: *mut T, what: &str) -> Result<(), Failure> {
 /// Memory to read from.
 ///
 /// # Safety
-/// It is null, or as long as `len` says and not changed during the call.
+/// It is null, or has `len` bytes that are not changed during the call.
 pub(crate) unsafe fn bytes<'a, T>(given: *const T, len: usize) -> Result<&'a [u8], Failure> {
     check_len(len)?;
     match (given.is_null(), len) {
         (_, 0) => Ok(&[]),
         (true, _) => Err(null("buffer")),
-        // SAFETY: not null, and so as long as the caller of this function says.
+        // SAFETY: not null, and so `len` bytes long, as the caller of this function guarantees.
         (false, len) => Ok(unsafe { std::slice::from_raw_parts(given.cast(), len) }),
     }
 }
@@ -158,14 +158,14 @@ pub(crate) unsafe fn bytes<'a, T>(given: *const T, len: usize) -> Result<&'a [u8
 /// Memory to write to.
 ///
 /// # Safety
-/// It is null, or as long as `len` says and not used by others during the call.
+/// It is null, or has `len` bytes that are not used by others during the call.
 pub(crate) unsafe fn bytes_mut<'a, T>(given: *mut T, len: usize) -> Result<&'a mut [u8], Failure> {
     check_len(len)?;
     match (given.is_null(), len) {
         (_, 0) => Ok(&mut []),
         (true, _) => Err(null("buffer")),
-        // SAFETY: not null, and so as long as the caller of this function says. Any byte is a `u8`, and the caller's memory is
-        // initialised as far as Rust is concerned, since C passed it in.
+        // SAFETY: not null, and so `len` bytes long, as the caller of this function guarantees. Any byte is a
+        // `u8`, and the caller's memory is initialised as far as Rust is concerned, since C passed it in.
         (false, len) => Ok(unsafe { std::slice::from_raw_parts_mut(given.cast(), len) }),
     }
 }

@@ -92,7 +92,7 @@ impl From<Metadata> for segno_stat_t {
     }
 }
 
-/// Attributes of what a path leads to, or with `nofollow` of a symbolic link itself.
+/// Attributes of the file at a path. With `nofollow`, a symbolic link at its end is not followed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn segno_stat(
     volume: *mut segno_volume,
@@ -124,7 +124,7 @@ unsafe fn set(
         0 => v.set_metadata(name, change),
         _ => v.set_symlink_metadata(name, change),
     };
-    // SAFETY: what this function requires.
+    // SAFETY: the requirements of this function.
     unsafe { on(volume, name, set) }
 }
 

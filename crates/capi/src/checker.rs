@@ -24,9 +24,10 @@ unsafe fn tell(function: segno_action, context: *mut c_void, grave: bool, text: 
     }
 }
 
-/// Checks a volume that is not open, and changes nothing. The result is 0 if no error was found, 1 if there are errors, and
-/// negative if the check was not possible. `finding` may be null; otherwise it is called for up to 1000 problems, with
-/// `context`. What a crash left to replay is not in it, see `segno_check_replayed`.
+/// Checks a volume that is not open, and changes nothing. The result is 0 if no error was found, 1 if there
+/// are errors, and negative if the check was not possible. `finding` may be null; otherwise it is called for
+/// up to 1000 problems, with `context`. Changes that a crash left to replay are not checked, see
+/// `segno_check_replayed`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn segno_check(
     image: *const c_char,
@@ -57,7 +58,7 @@ unsafe fn check_devices(
     context: *mut c_void,
 ) -> Result<c_int, Failure> {
     let report = segno::catch_panic(|| segno::check(&Device::open_several_read_only(devices)?))?;
-    // SAFETY: what this function requires.
+    // SAFETY: the requirements of this function.
     unsafe { tell_problems(&report, finding, context) };
     Ok(c_int::from(!report.is_clean()))
 }
@@ -66,7 +67,7 @@ unsafe fn check_devices(
 /// As [`tell`].
 unsafe fn tell_problems(report: &CheckReport, finding: segno_finding, context: *mut c_void) {
     for problem in &report.problems {
-        // SAFETY: what this function requires.
+        // SAFETY: the requirements of this function.
         unsafe { tell(finding, context, problem.severity == Severity::Error, &problem.to_string()) };
     }
 }
@@ -81,7 +82,8 @@ const KNOWN: u32 = SEGNO_CHECK_QUICK | SEGNO_CHECK_DATA | SEGNO_REPAIR_PLAN;
 
 /// In the result of `segno_check_replayed`: there are errors.
 pub const SEGNO_FOUND_ERRORS: c_int = 1;
-/// In the result of `segno_check_replayed`: what a crash left was replayed in memory. `segno_replay` writes it.
+/// In the result of `segno_check_replayed`: changes left by a crash were replayed in memory. `segno_replay`
+/// writes them.
 pub const SEGNO_FOUND_REPLAY: c_int = 2;
 /// In the result of `segno_check_replayed`: `segno_repair` has something to do.
 pub const SEGNO_FOUND_REPAIRABLE: c_int = 4;
@@ -100,7 +102,7 @@ pub struct segno_check_options {
     pub devices: *const *const c_char,
 }
 
-/// What to check.
+/// The storage to check, and the flags.
 struct Subject<'a> {
     storage: Storage<'a>,
     flags: u32,
@@ -108,9 +110,9 @@ struct Subject<'a> {
 
 impl Subject<'_> {
     /// # Safety
-    /// The pointers are null, or what segno.h says.
+    /// The pointers are null, or as segno.h requires.
     unsafe fn new(image: *const c_char, options: *const segno_check_options) -> Result<Self, Failure> {
-        // SAFETY: what this function requires.
+        // SAFETY: the requirements of this function.
         let given = unsafe { versioned(options, "segno_check_options", &[]) }?;
         let none = segno_check_options { size: 0, flags: 0, journal: ptr::null(), devices: ptr::null() };
         let segno_check_options { flags, journal, devices, .. } = given.unwrap_or(none);
@@ -138,9 +140,10 @@ impl Subject<'_> {
     }
 }
 
-/// Checks a volume that is not open like `segno_check`, with what a crash left replayed in memory, and changes nothing. The
-/// result is 0 if there is nothing to do, a combination of `SEGNO_FOUND_ERRORS` and others, and negative if the check was not
-/// possible. It is an error, too, if what a crash left cannot be replayed, or an external journal is needed. `options` may be null.
+/// Checks a volume that is not open like `segno_check`, with the changes left by a crash replayed in memory,
+/// and changes nothing. The result is 0 if there is nothing to do, a combination of `SEGNO_FOUND_ERRORS` and
+/// others, and negative if the check was not possible. It is an error, too, if the changes left by a crash
+/// cannot be replayed, or an external journal is needed. `options` may be null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn segno_check_replayed(
     image: *const c_char,
@@ -170,11 +173,12 @@ pub unsafe extern "C" fn segno_check_replayed(
     })
 }
 
-/// Repairs a volume that is not open. The result is 0 if there is nothing to repair, 1 if it was repaired, and negative if that
-/// was not possible: `-EUCLEAN` where the repair would give up an external journal or a lost checkpoint. `action` may be null;
-/// otherwise it is called, with `context`, for everything that is done, before that is written. A power cut meanwhile leaves the
-/// volume as it was, or repaired. What a crash left is replayed, unless that is all there is to do: see `segno_replay`. `options`
-/// may be null.
+/// Repairs a volume that is not open. The result is 0 if there is nothing to repair, 1 if it was repaired,
+/// and negative if that was not possible: `-EUCLEAN` where the repair would give up an external journal or a
+/// lost checkpoint. `action` may be null; otherwise it is called, with `context`, for each action, before the
+/// action is written. A power cut meanwhile leaves the volume as it was, or repaired. A repair also replays
+/// the changes left by a crash; if there is nothing else to do, it writes nothing: see `segno_replay`.
+/// `options` may be null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn segno_repair(
     image: *const c_char,
@@ -203,8 +207,8 @@ pub unsafe extern "C" fn segno_repair(
     })
 }
 
-/// Replays what a crash left of a volume that is not open, as the next `segno_open` with `SEGNO_WRITABLE` would. `options` may be
-/// null.
+/// Replays the changes that a crash left on a volume that is not open, as the next `segno_open` with
+/// `SEGNO_WRITABLE` would. `options` may be null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn segno_replay(image: *const c_char, options: *const segno_check_options) -> c_int {
     done(|| {

@@ -19,11 +19,11 @@ pub struct segno_dir {
 pub struct segno_dirent {
     /// Inode number.
     pub ino: u32,
-    /// What it is, as the `DT_` constants of readdir(3); 0 if only `segno_stat` knows.
+    /// The type of the file, as the `DT_` constants of readdir(3); 0 if only `segno_stat` returns it.
     pub kind: u8,
     /// Length of the name in bytes.
     pub name_len: u8,
-    /// The name, with a NUL behind it.
+    /// The name, followed by a NUL.
     pub name: [c_char; 256],
 }
 

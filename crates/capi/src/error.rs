@@ -54,8 +54,8 @@ pub(crate) fn done(f: impl FnOnce() -> Result<(), Failure>) -> c_int {
     number(|| f().map(|()| 0))
 }
 
-/// The message of the last call of this thread that failed: what failed, on which path, and why. It is valid until the next
-/// call that fails, and empty if there was none.
+/// The message of the last call of this thread that failed: the action, the path, and the reason. It is valid
+/// until the next call that fails, and empty if no call failed.
 #[unsafe(no_mangle)]
 pub extern "C" fn segno_last_error() -> *const c_char {
     LAST.with_borrow(|message| message.as_ptr())

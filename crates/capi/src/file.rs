@@ -60,7 +60,8 @@ pub unsafe extern "C" fn segno_file_open(
     })
 }
 
-/// Closes a file. What was written is durable after `segno_fsync`, `segno_sync` or `segno_close`. Null is ignored.
+/// Closes a file. Written data is durable after `segno_fsync`, `segno_sync` or `segno_close`. Null is
+/// ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn segno_file_close(file: *mut segno_file) -> c_int {
     done(|| {

@@ -50,11 +50,11 @@ pub struct segno_build_options {
     pub devices: *const *const c_char,
 }
 
-/// What was built.
+/// The counts of a build.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct segno_build_report {
-    /// Size of the image. A sparse image is the size of what it stands for.
+    /// Size of the image; of a sparse image, its size when unpacked.
     pub image_bytes: u64,
     /// Space that is left for files.
     pub free_bytes: u64,
@@ -115,14 +115,14 @@ pub unsafe extern "C" fn segno_build(
 }
 
 /// # Safety
-/// The pointers in `given` are null, or what segno.h says.
+/// The pointers in `given` are null, or as segno.h requires.
 unsafe fn build_options(given: &segno_build_options) -> Result<BuildOptions, Failure> {
     let unknown = given.flags & !KNOWN;
     if unknown != 0 || given.reserved != 0 {
         return Err(Failure::new(EINVAL, format!("unknown flags {unknown:#x} in segno_build_options")));
     }
     let has = |flag| given.flags & flag != 0;
-    // SAFETY: null, or valid, as the caller of this function says; also below.
+    // SAFETY: null, or valid, as the caller of this function guarantees; also below.
     let (label, compress) =
         unsafe { (text(given.label, "label")?, text(given.compress, "name of the algorithm")?) };
     let log = if given.log_cluster == 0 { Compression::LOG_BLOCKS.into() } else { given.log_cluster };
@@ -177,7 +177,7 @@ const _: () = assert!(
         && Preserve::TRUSTED.bits() == SEGNO_PRESERVE_TRUSTED
 );
 
-/// What to extract. Zeros and null pointers are the defaults.
+/// Which tree to extract, and how. Zeros and null pointers are the defaults.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct segno_extract_options {
@@ -200,7 +200,7 @@ pub struct segno_extract_options {
     pub reserved: u32,
 }
 
-/// What was extracted.
+/// The counts of an extraction.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct segno_extract_report {

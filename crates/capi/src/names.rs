@@ -16,7 +16,7 @@ unsafe fn on_two(
     f: impl FnOnce(&Dir, &Path, &Path) -> segno::Result<()>,
 ) -> c_int {
     done(|| {
-        // SAFETY: what this function requires.
+        // SAFETY: the requirements of this function.
         let (volume, one, other) = unsafe { (shared(volume, "volume")?, path(one)?, path(other)?) };
         volume.run(|v| f(v, one, other))
     })
@@ -47,7 +47,8 @@ pub unsafe extern "C" fn segno_unlink(volume: *mut segno_volume, name: *const c_
     done(|| unsafe { on(volume, name, |v, name| v.remove_file(name)) })
 }
 
-/// Renames; what has the new name is replaced, at once and also in the face of a power cut.
+/// Renames a file or directory. An existing one of the new name is replaced atomically, even if the power is
+/// cut.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn segno_rename(
     volume: *mut segno_volume,
@@ -80,8 +81,8 @@ pub unsafe extern "C" fn segno_symlink(
     unsafe { on_two(volume, target, name, |v, target, name| v.symlink(target, name)) }
 }
 
-/// Reads the target of a symbolic link; the result is its length. There is no NUL behind it. With `size` 0 nothing is copied; a
-/// buffer that is too small is an error (`-ERANGE`).
+/// Reads the target of a symbolic link; the result is its length. The target is not followed by a NUL. With
+/// `size` 0 nothing is copied; a buffer that is too small is an error (`-ERANGE`).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn segno_readlink(
     volume: *mut segno_volume,

@@ -22,7 +22,7 @@ impl<'a> Storage<'a> {
         journal: *const c_char,
         further: *const *const c_char,
     ) -> Result<Self, Failure> {
-        // SAFETY: what this function requires.
+        // SAFETY: the requirements of this function.
         let (image, journal, further) = unsafe { (path(image)?, optional_path(journal)?, paths(further)?) };
         Ok(Self { devices: iter::once(image).chain(further).collect(), journal })
     }

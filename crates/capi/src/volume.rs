@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 /// Of `segno_open_options.flags`: allow changes. Without it, several processes may read one image.
 pub const SEGNO_WRITABLE: u32 = 1;
-/// Of `segno_open_options.flags`: show the volume as of its last checkpoint, without what was fsynced later and is to be
-/// recovered. Not together with `SEGNO_WRITABLE`.
+/// Of `segno_open_options.flags`: show the volume as of its last checkpoint, without data that was fsynced
+/// later and is to be recovered. Not together with `SEGNO_WRITABLE`.
 pub const SEGNO_SKIP_RECOVERY: u32 = 2;
 
 /// An open volume. Threads may share it.
@@ -32,7 +32,7 @@ impl segno_volume {
     }
 }
 
-/// Runs work on what a path names.
+/// Runs work on the file at a path.
 ///
 /// # Safety
 /// As the functions of segno.h.
@@ -41,7 +41,7 @@ pub(crate) unsafe fn on<T>(
     name: *const c_char,
     f: impl FnOnce(&Volume, &Path) -> segno::Result<T>,
 ) -> Result<T, Failure> {
-    // SAFETY: what this function requires.
+    // SAFETY: the requirements of this function.
     let (volume, name) = unsafe { (shared(volume, "volume")?, path(name)?) };
     volume.run(|v| f(v, name))
 }
@@ -122,10 +122,10 @@ pub unsafe extern "C" fn segno_open(
 }
 
 /// # Safety
-/// `given` is null or points to a `u32` that says how large the whole is.
+/// `given` is null or points to a `u32` with the size of all options.
 unsafe fn read_options(given: *const segno_open_options) -> Result<segno_open_options, Failure> {
     let earlier = [offset_of!(segno_open_options, journal), offset_of!(segno_open_options, devices)];
-    // SAFETY: what this function requires.
+    // SAFETY: the requirements of this function.
     let given = unsafe { versioned(given, "segno_open_options", &earlier) }?;
     let (journal, devices) = (ptr::null(), ptr::null());
     let none = segno_open_options { size: 0, flags: 0, cache_bytes: 0, journal, devices };

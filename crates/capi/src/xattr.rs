@@ -24,7 +24,8 @@ pub unsafe extern "C" fn segno_getxattr(
     })
 }
 
-/// The names of all extended attributes, each with a NUL behind it; the result is their length. `size` as above.
+/// The names of all extended attributes, each followed by a NUL; the result is their length. `size` as for
+/// `segno_getxattr`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn segno_listxattr(
     volume: *mut segno_volume,

@@ -1,4 +1,5 @@
-//! include/segno.h is what cbindgen makes of the sources, and include/segno.3 is the header as a manual page.
+//! include/segno.h is the output of cbindgen for the sources, and include/segno.3 is the header as a manual
+//! page.
 #![allow(clippy::unwrap_used, clippy::panic)]
 mod page;
 

@@ -3,7 +3,7 @@ use anyhow::anyhow;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 
-/// Commands that do not exist, under their names, and what to do instead.
+/// Names of commands that do not exist, with the advice to print for them.
 const COMMANDS: &[(&[&str], &str)] = &[
     (
         &["fsck", "fsck.f2fs", "fsck.segno"],
@@ -69,7 +69,7 @@ const RAW_ONLY: &str =
 const VERSION: &str = "`segno --version` shows the version";
 const TREES: &str = "leave it out: a directory is copied with all that is in it, and with all attributes";
 
-/// Options that a command does not have, in their spellings, and what to do instead.
+/// Options that a command does not have, in all spellings, with the advice to print for them.
 const OPTIONS: &[(&str, &[&str], &str)] = &[
     (
         "mkfs",

@@ -1,4 +1,5 @@
-//! The command line of this process: who makes the call, and with further devices, for messages that say how to repeat it.
+//! The command line of this process: which program called it, and how to print it, with further devices, in
+//! messages that suggest to repeat it.
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The commit that the programs are built from; `None` if they are built from no repository.
 pub const COMMIT: Option<&str> = option_env!("SEGNO_COMMIT");
 
-/// Version with commit, and the command line: what repeats a picture or a page.
+/// Version with commit, and the command line: how to make a picture or page again.
 pub fn made_by() -> [String; 2] {
     let commit = COMMIT.map_or_else(String::new, |commit| format!(", commit {commit}"));
     [format!("segno {VERSION}{commit}"), with_devices(&[])]
@@ -28,8 +29,8 @@ pub fn is_mount_helper(args: &[OsString]) -> bool {
     by_name || is_mount_fuse(args)
 }
 
-/// Whether mount.fuse3 makes the call: `segno SOURCE DIR -o …` with an absolute path. No subcommand has a slash, and a user
-/// who names an image gets an answer.
+/// Whether mount.fuse3 makes the call: `segno SOURCE DIR -o …` with absolute paths. No subcommand contains a
+/// slash. A user who names an image instead of a command gets an error that explains it.
 fn is_mount_fuse(args: &[OsString]) -> bool {
     let is_absolute = |a: &OsString| a.as_bytes().starts_with(b"/");
     match args {

@@ -7,7 +7,7 @@ use std::io::{self, BufWriter, Write};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schema(pub &'static str, pub u32);
 
-/// What every document has in common, and the fields of one, which serialize as an object.
+/// The common fields of all documents, and the fields of one, which serialize as an object.
 #[derive(Serialize)]
 struct Document<'a, T> {
     schema: &'static str,

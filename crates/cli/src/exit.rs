@@ -21,7 +21,7 @@ pub mod fsck {
     pub const USAGE: u8 = 16;
     pub const CANCELLED: u8 = 32;
 
-    /// What they mean, for manual pages; several are added.
+    /// The meanings of the codes, for manual pages; several are added.
     pub const CODES: &[(u8, &str)] = &[
         (CLEAN, "clean"),
         (CORRECTED, "corrected"),
@@ -43,7 +43,7 @@ pub const USAGE: u8 = 2;
 /// 128 + SIGPIPE, as a shell reports a closed pipe.
 const READER_GONE: u8 = 141;
 
-/// What the codes of commands mean, for manual pages. `check` has those of fsck(8).
+/// The meanings of the codes of commands, for manual pages. `check` has those of fsck(8).
 pub const CODES: &[(u8, &str)] = &[
     (0, "done"),
     (FAILED, "failed; standard error says why"),
@@ -51,11 +51,11 @@ pub const CODES: &[(u8, &str)] = &[
     (READER_GONE, "standard output was closed by its reader"),
 ];
 
-/// Those of the helper that mount(8) calls.
+/// The codes of the helper that mount(8) calls.
 pub const HELPER_CODES: &[(u8, &str)] =
     &[(0, "mounted"), (FAILED, "failed, or the command line is not accepted; standard error says why")];
 
-/// An error with an exit code of its own.
+/// An error with a specific exit code.
 #[derive(Debug)]
 pub struct WithCode(pub u8, pub anyhow::Error);
 

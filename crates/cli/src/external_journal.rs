@@ -63,7 +63,7 @@ impl External {
         Ok(())
     }
 
-    /// What checks, replays and repairs the volume on a device with it.
+    /// The checker of the volume on a device, with this journal; it also replays and repairs.
     pub fn checker(&self, device: &Arc<dyn BlockDevice>) -> Checker {
         let checker = Checker::new(&device.clone().into()).on_notice(|notice| eprintln!("segno: {notice}"));
         self.0.iter().fold(checker, |checker, (_, journal)| checker.journal(&journal.clone().into()))

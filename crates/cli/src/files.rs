@@ -67,8 +67,9 @@ impl Files<'_> {
         failures.outcome()
     }
 
-    /// Does the same for each operand and, for a recursive command, everything below it: `one` gets each path, its attributes, and
-    /// whether it was named as an operand. What fails is reported, and the rest is done.
+    /// Runs the same operation on each operand and, for a recursive command, on everything below it: `one`
+    /// gets each path, its attributes, and whether it was named as an operand. Failures are reported, and the
+    /// other paths are processed.
     pub fn each_below(
         &self,
         given: &[PathBuf],
@@ -128,7 +129,8 @@ pub struct OnImage<A: clap::Args> {
 }
 
 impl<A: clap::Args + FileCommand> OnImage<A> {
-    /// Opens the volume, runs the command, and closes the volume. What was done before an error stays.
+    /// Opens the volume, runs the command, and closes the volume. Changes that were made before an error
+    /// stay.
     pub fn run(&self) -> Outcome {
         let (image, changes) = (&self.of.image, self.command.changes());
         // A confined command cannot look for the device of a tag.

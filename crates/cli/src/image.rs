@@ -88,7 +88,7 @@ pub fn not_mounted(path: &Path) -> anyhow::Error {
     anyhow!("{name} is not on a mount of segno{advice}")
 }
 
-/// What a mount answers at a path for one of its attributes.
+/// The value of an attribute of a mount at a path.
 pub fn answer(path: &Path, attribute: &str) -> Result<Vec<u8>, Errno> {
     let mut buffer = vec![0; 65_536];
     let n = getxattr(path, attribute, &mut buffer)?;
@@ -96,7 +96,7 @@ pub fn answer(path: &Path, attribute: &str) -> Result<Vec<u8>, Errno> {
     Ok(buffer)
 }
 
-/// Why a mount did not answer at a path; `failed` says what else it was asked for in vain.
+/// Why a mount did not return an attribute at a path; `failed` names the request for other errors.
 pub fn unanswered(e: Errno, path: &Path, failed: impl FnOnce() -> String) -> anyhow::Error {
     match e {
         Errno::OPNOTSUPP | Errno::NODATA => not_mounted(path),
@@ -150,7 +150,7 @@ pub fn copy_mode<P: AsRef<Path>>(images: impl IntoIterator<Item = P>) -> u32 {
     segno_host::copy_mode(images.into_iter().map(|image| Location::of(image.as_ref()).file().to_owned()))
 }
 
-/// For commands that go on with what is there.
+/// Prints a note, for commands that go on with the devices that are there.
 pub fn note_incomplete(e: DeviceError) {
     if let DeviceError::TooSmall { .. } | DeviceError::NotNamed { .. } = e {
         eprintln!("segno: note: {}", explain(e));
@@ -164,7 +164,8 @@ pub fn note_unsupported(device: &dyn BlockDevice) {
     }
 }
 
-/// Whether the journal behind a volume has changes that its checkpoint lacks. One that cannot be read is noted.
+/// Whether the journal after the end of a volume has changes that its checkpoint lacks. One that cannot be
+/// read is noted.
 pub fn has_journaled_changes(device: &Arc<dyn BlockDevice>) -> bool {
     match Checker::new(&device.clone().into()).left_by_journal() {
         Ok(left) => matches!(left, Left::Journal | Left::Ahead(_)),
@@ -175,7 +176,7 @@ pub fn has_journaled_changes(device: &Arc<dyn BlockDevice>) -> bool {
     }
 }
 
-/// What is said of an image that ends before its volume does, by all commands.
+/// The error message of all commands for an image that ends before its volume does.
 fn truncated(path: &str, blocks: u64, needed: u64) -> anyhow::Error {
     let bytes = |blocks: u64| blocks.saturating_mul(BLOCK_SIZE as u64);
     if blocks < SUPERBLOCK_COPIES {

@@ -6,7 +6,8 @@
 const SET_ID: u32 = 0o6000;
 const ALL: u32 = 0o7777;
 const X: u32 = 0o111;
-/// Bits that `+w` without a letter before it leaves alone: the users of the volume are not those of the process, so its umask is not asked.
+/// Bits that `+w` without a letter before it leaves unchanged. The process's umask does not apply: the users
+/// of the volume are not those of the process.
 pub const UMASK: u32 = 0o022;
 
 /// A change of permission bits.
@@ -19,7 +20,7 @@ struct Step {
     who: u32,
     op: u8,
     value: u32,
-    /// Set-ID bits that the step names. A directory keeps those that it does not name.
+    /// Set-ID bits that the step names. A directory keeps the ones that it does not name.
     named: u32,
     /// Letters that depend on the file.
     of_file: OfFile,
@@ -28,9 +29,9 @@ struct Step {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum OfFile {
     Nothing,
-    /// `X`: execution for directories and for files that somebody executes.
+    /// `X`: execution for directories and for files with any execute bit.
     Execution,
-    /// `u`, `g`, `o` behind the operator: the bits of these.
+    /// `u`, `g`, `o` after the operator: the bits of these.
     Copied,
 }
 

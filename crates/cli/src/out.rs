@@ -65,7 +65,7 @@ impl Elements {
         Ok(Self { json: around.map(|(before, after)| Around { before, after }), any: false })
     }
 
-    /// How errors are reported beside them.
+    /// How errors are reported along with the list.
     pub fn style(&self) -> Style {
         if self.json.is_some() { Style::Json } else { Style::Text }
     }
@@ -94,7 +94,7 @@ pub fn report(as_json: bool, schema: Schema, json: &Value, words: impl Display) 
 
 /// Prints a line on standard output.
 pub fn to_stdout(line: Arguments<'_>) {
-    // Nobody reads it. What else the command does does not depend on that.
+    // Standard output has no reader. The rest of the command does not depend on that.
     let _unprinted = writeln!(io::stdout(), "{}", shown(line));
 }
 

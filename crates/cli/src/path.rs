@@ -7,7 +7,7 @@ use std::error::Error;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The options for what is left out of a copied tree.
+/// The options that leave out parts of a copied tree.
 #[derive(clap::Args)]
 pub struct ExcludeOptions {
     /// Leave out this path below the source, and everything below it
@@ -30,7 +30,7 @@ pub fn reason<T>(result: segno::Result<T>) -> Result<T> {
     result.map_err(|e| e.source().map_or_else(|| anyhow!("{e}"), |why| anyhow!("{why}")))
 }
 
-/// The reason and what is behind it, for messages that name the operation themselves.
+/// The reason and its causes, for messages that name the operation themselves.
 pub fn cause(e: &segno::Error) -> anyhow::Error {
     let sources = std::iter::successors(e.source(), |&e| e.source());
     let mut chain: Vec<String> = sources.map(ToString::to_string).collect();
@@ -59,8 +59,9 @@ pub fn ends_with_dot(path: &Path) -> bool {
     path.as_os_str().as_bytes().rsplit(|&byte| byte == b'/').next() == Some(b".")
 }
 
-/// Paths of new files: inside the destination if it is a directory, which it has to be for several. `is_dir` says whether the first
-/// one is a directory, as only one may have a new path with a slash at the end.
+/// Paths of new files: inside the destination if it is a directory, which is required for several files.
+/// `is_dir` returns whether the first one is a directory, as only a directory may have a new path with a
+/// slash at the end.
 pub fn places<'a>(
     volume: &Volume,
     path: &Path,

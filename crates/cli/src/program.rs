@@ -24,7 +24,8 @@ pub fn command_line() -> clap::Command {
     manual::with_examples(Cli::command())
 }
 
-/// Runs a command line that this program has made of another one. What is wrong in it are values that the user gave.
+/// Runs a command line that this program has made from another one. Errors in it can only be values that the
+/// user gave.
 pub fn run_words(words: Vec<OsString>) -> Outcome {
     let check = check::of_check(&words);
     let code = if check.is_some() { exit::fsck::USAGE } else { exit::FAILED };

@@ -133,7 +133,7 @@ pub struct Search<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// Finds the volume on a device, and calls `then` with what was found.
+/// Finds the volume on a device, and calls `then` with it.
 pub fn with_volume(
     device: &dyn BlockDevice,
     search: &Search<'_>,

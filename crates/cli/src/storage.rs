@@ -1,4 +1,5 @@
-//! The storage of a volume: options of all commands for what the path of its image does not name, and volumes without a mount.
+//! The storage of a volume: options of all commands for properties that the path of its image does not give,
+//! and volumes without a mount.
 use crate::external_journal::JournalOption;
 use crate::path::reason;
 use crate::{image, store, tag};
@@ -11,7 +12,7 @@ use segno_format::size;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Which part of an image the volume is in. A name after # says the same: IMAGE#2, IMAGE#NAME.
+/// Which part of an image the volume is in. A name after # is equivalent: IMAGE#2, IMAGE#NAME.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct PartOption {
     /// Byte of the image that the volume begins at

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// Block devices that the kernel has.
 const BLOCK: &str = "/sys/class/block";
 
-/// What names a volume.
+/// The kind of a tag, by which a volume is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tag {
     Label,
@@ -87,7 +87,7 @@ fn devices_with(tag: Tag, value: &str) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Whether a device has a volume with the tag. What cannot be read has none.
+/// Whether a device has a volume with the tag. A device that cannot be read has none.
 fn names_volume(device: &Path, tag: Tag, value: &str) -> bool {
     let Ok(storage) = observe_storage(device) else { return false };
     let Ok(superblock) = inspect::superblock(&*storage) else { return false };

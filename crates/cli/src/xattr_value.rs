@@ -46,8 +46,8 @@ fn unescaped(mut text: &[u8]) -> Vec<u8> {
     }
 }
 
-/// In quotation marks if it is text, else in base64. getfattr(1) also takes for text what has up to one byte in eight that is none; this
-/// does so unless a terminal would obey it.
+/// In quotation marks if it is text, else in base64. Like getfattr(1), a value counts as text if up to one
+/// byte in eight is not printable, unless it contains bytes that a terminal would interpret.
 pub fn encode(value: &[u8]) -> String {
     let end = value.strip_suffix(b"\0").unwrap_or(value);
     let odd = end.iter().filter(|b| !(b' '..=b'~').contains(b)).count();

@@ -5,7 +5,7 @@ const NAMES: u64 = 214;
 /// Blocks of a bucket.
 const BUCKET: u64 = 2;
 
-/// Blocks of a directory with so many names.
+/// Blocks of a directory with `names` names.
 pub fn blocks(names: u64) -> u64 {
     let (level, nth) = last_level(names);
     let (buckets, in_first) = (1 << level, NAMES << level);
@@ -21,7 +21,7 @@ pub fn block_of(name: u64) -> u64 {
     first_block(level) + second * buckets + (nth - 1) % buckets
 }
 
-/// The level in which so many names end, and how many of them it has.
+/// The level in which `names` names end, and how many of them it has.
 fn last_level(names: u64) -> (u32, u64) {
     let (mut level, mut left) = (0, names);
     while left > (NAMES * BUCKET) << level {

@@ -10,7 +10,7 @@ use std::str::FromStr;
 pub enum Shape {
     /// One file with one block in every `stride`.
     File { stride: u64 },
-    /// Files of up to this many blocks, mapped by their inodes.
+    /// Files of up to `blocks` blocks, mapped by their inodes.
     Small { blocks: u64 },
 }
 

@@ -1,7 +1,7 @@
-//! A model of a zoned volume in block counts: owner and validity of each block, and what is dirty, without contents or
-//! time. Policies and the victim index are those of the engine (`segno-clean`), so a policy can be measured at full scale in
-//! minutes. The foreground rounds are replicas of Linux's, or batches ([`rounds`]). `docs/design/cleaning.md`
-//! lists what the model leaves out.
+//! A model of a zoned volume in block counts: owner, validity and dirty state of each block, without contents
+//! or time. Policies and the victim index are those of the engine (`segno-clean`), so a policy can be
+//! measured at full scale in minutes. The foreground rounds are replicas of Linux's, or batches ([`rounds`]).
+//! `docs/design/cleaning.md` lists what the model leaves out.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 

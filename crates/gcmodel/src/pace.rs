@@ -151,7 +151,7 @@ mod tests {
     use segno_clean::pace::Pacer;
     use segno_testkit::Rng;
 
-    /// Moves of each call, if so many blocks are placed between two calls on a volume that is not full.
+    /// Moves of each call, if `placed` blocks are placed between two calls on a volume that is not full.
     fn moves_of_calls(placed: u64) -> Vec<u64> {
         let e = Experiment { zones: 32, file_blocks: Some(40_000), ..Experiment::named("E1").unwrap() };
         moves_on(e, placed, 1)

@@ -61,14 +61,14 @@ impl Need {
             && left.hot_data >= dirty.dents % per;
         Self { lower: lower + reserve, upper: lower + rests + reserve, fits }
     }
-    /// Whether this many free sections are too few.
+    /// Whether `free` free sections are too few.
     #[must_use]
     pub fn not_enough(self, free: u64) -> bool {
         free <= self.upper && (free <= self.lower || !self.fits)
     }
 }
 
-/// Space is nearly exhausted with this many free sections or fewer beyond the need without the reserve.
+/// Space is nearly exhausted with up to this number of free sections beyond the need without the reserve.
 const NEARLY_OUT: u64 = 3;
 
 /// The interface of a round to the volume.

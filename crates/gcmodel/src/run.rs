@@ -127,8 +127,8 @@ mod tests {
         run(setting, |_, _| {}).unwrap().waf()
     }
 
-    /// Linux 6.1.192 measured 3.20. With a clock that stands still during the layout all sections are equally old, and
-    /// the figure is more than twice that.
+    /// Linux 6.1.192 measured 3.20. With a clock that does not advance during the layout all sections are
+    /// equally old, and the figure is more than twice that.
     #[test]
     fn cost_benefit_knows_the_ages_of_the_layout() {
         let setting = Setting {

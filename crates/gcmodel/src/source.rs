@@ -6,9 +6,9 @@ use segno_testkit::Zipf;
 /// Of 100 writes of a database these go to its log, and these and the former to pages of a zipf distribution.
 const TO_LOG: u64 = 30;
 const TO_LOG_OR_ZIPF: u64 = 90;
-/// The log of a database has one of so many pages.
+/// Divisor of a database's pages: the size of its log.
 const LOG_PART: u64 = 20;
-/// Files of up to this many blocks have any number of them; larger ones at least one less than the most.
+/// With this maximum, a small file has 1 to `TINY` blocks. With another maximum n it has 1 to n - 1 blocks.
 const TINY: u32 = 4;
 
 /// One operation. Pages of all files are numbered in one sequence.

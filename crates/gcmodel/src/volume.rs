@@ -58,7 +58,8 @@ pub struct Model {
     pub logged: u64,
     /// User blocks written when cleaning was last paced.
     pub paced: u64,
-    /// What the engine keeps for blocks that are not counted yet. The model has none, so it only costs room.
+    /// Blocks that the engine keeps for blocks that are not counted yet. The model has none of those, so it
+    /// only costs room.
     pub uncounted: u64,
     node_moved: Bits,
     pub placement: Placement,
@@ -176,7 +177,7 @@ impl Model {
     pub fn dent_of(&self, node: u32) -> u32 {
         directory::block_of(node.into()) as u32
     }
-    /// Small files; their directory's inode is the node behind theirs.
+    /// Number of small files. The inode of their directory is the node after their nodes.
     pub fn small_files(&self) -> u32 {
         match self.e.shape {
             Shape::File { .. } => 0,

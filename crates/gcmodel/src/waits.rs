@@ -1,4 +1,4 @@
-//! What single application writes waited for, in blocks.
+//! The waits of single application writes, in blocks.
 use crate::counters::{Counters, Kind};
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ impl WriteWaits {
 /// An exact histogram of blocks over writes.
 #[derive(Clone, Debug, Default)]
 pub struct Waits {
-    /// Number of writes by blocks; those that waited for none are counted apart, as most are.
+    /// Number of writes by blocks; writes without a wait are counted separately, as most are.
     waited: BTreeMap<u64, u64>,
     zeros: u64,
 }

@@ -9,8 +9,8 @@ use std::process::ExitCode;
 
 /// Try the engine in memory: against a model, through power cuts, with a failing device
 ///
-/// Nothing but memory is touched. Without --quick it takes a quarter of an hour or so and uses all processors.
-/// Exit code 1 if anything was wrong; each finding comes with the command that repeats it.
+/// Nothing but memory is used. Without --quick it takes a quarter of an hour or so and uses all processors.
+/// Exit code 1 if anything was wrong; each finding has the command that repeats it.
 #[derive(clap::Args)]
 pub struct Args {
     /// A sample that has ended after a minute

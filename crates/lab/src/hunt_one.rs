@@ -16,7 +16,7 @@ pub struct Args {
     /// Seed of the drawn cases
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// No case begins after this many states
+    /// Number of states after which no case begins
     #[arg(long, value_name = "N", default_value_t = 5000)]
     states: u64,
     /// Time limit

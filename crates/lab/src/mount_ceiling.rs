@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// image has the same files.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Mount options, as for `segno mount`; those of the volume have no effect
+    /// Mount options, as for `segno mount`; options of the volume have no effect
     #[arg(short, long, value_name = "OPTION,…")]
     options: Vec<String>,
     /// Image that `segno mkfs` has made

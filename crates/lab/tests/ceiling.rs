@@ -25,7 +25,8 @@ fn transports() -> Vec<&'static str> {
     vec!["classic"]
 }
 
-/// A folder with `segno` beside `segno-lab`, where each looks for the other: both are links to the laboratory's program.
+/// A folder with `segno` and `segno-lab`, where each looks for the other: both are links to the laboratory's
+/// program.
 struct Programs(tempfile::TempDir);
 
 impl Programs {
@@ -89,8 +90,8 @@ fn differences(programs: &Programs, transport: &str) -> BTreeMap<String, String>
     differing.map(|(row, difference)| (row.clone(), difference)).collect()
 }
 
-/// The kernel reads ahead, and drops pages and inodes that it asks for again, as other work on the machine lets it. So each row has to be equal in
-/// one of some runs.
+/// Readahead of the kernel, and the pages and inodes that it drops and requests again, depend on other work
+/// on the machine. So each row has to be equal in one of some runs.
 #[test]
 fn the_ceiling_gets_the_requests_that_segno_gets() {
     const RUNS: usize = 4;

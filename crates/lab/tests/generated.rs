@@ -33,7 +33,7 @@ impl Scripts {
         String::from_utf8(out.stdout).unwrap().lines().map(|l| l.trim_end().to_owned()).collect()
     }
 
-    /// What bash would put in place of the part of the last word that readline replaces.
+    /// The completions with which bash replaces the part of the last word that readline replaces.
     fn bash(&self, line: &str) -> BTreeSet<String> {
         let script = format!(
             "source {}; COMP_LINE='{line}' COMP_POINT={} COMP_TYPE=9; _segno_words segno x y 2>&1; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
@@ -49,7 +49,7 @@ impl Scripts {
         all.iter().map(|l| l.split('\t').next().unwrap().to_owned()).collect()
     }
 
-    /// zsh completes in a terminal of its own, which lists what matches.
+    /// zsh completes in a separate terminal, which lists the matches.
     fn zsh(&self, line: &str) -> String {
         let script = format!(
             "zmodload zsh/zpty; zpty z zsh -f -i; \

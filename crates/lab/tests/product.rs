@@ -1,4 +1,4 @@
-//! What no crate of the product may have: planted bugs, and the laboratory's access to the engine.
+//! Code that no crate of the product may have: planted bugs, and the laboratory's access to the engine.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic)]
 
 use std::fs;

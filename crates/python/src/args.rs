@@ -7,7 +7,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// A path as `os` takes it: `str` (with surrogate escapes for what is not UTF-8), `bytes` or `os.PathLike`.
+/// A path as `os` takes it: `str` (with surrogate escapes for bytes that are not UTF-8), `bytes` or
+/// `os.PathLike`.
 pub(crate) struct VolumePath(PathBuf);
 
 impl<'py> FromPyObject<'_, 'py> for VolumePath {

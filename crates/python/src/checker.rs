@@ -46,11 +46,12 @@ pub(crate) fn check(
     Ok(report(&found))
 }
 
-/// The report; whether only the tables were read; whether it is on the volume with what a crash left replayed; whether there is
-/// anything to repair; why that cannot be replayed; why the newest checkpoint, and why committed changes are known to be lost.
+/// The report; whether only the tables were read; whether changes left by a crash were replayed for it;
+/// whether there is anything to repair; why they cannot be replayed; why the newest checkpoint, and why
+/// committed changes are known to be lost.
 type Judged = (Report, bool, bool, bool, Option<String>, (Option<String>, Option<String>));
 
-/// Checks a volume with what a crash left replayed in memory.
+/// Checks a volume with the changes left by a crash replayed in memory.
 #[pyfunction(name = "_check_replayed")]
 pub(crate) fn check_replayed(
     py: Python<'_>,
@@ -72,7 +73,7 @@ pub(crate) fn check_replayed(
 /// Whether something is lost; the inode and its path, where there are any; a description.
 type Action = (bool, Option<u32>, Option<String>, String);
 
-/// What a repair does, which is written if `write` says so.
+/// The actions of a repair, which are carried out if `write` is true.
 #[pyfunction(name = "_repair")]
 pub(crate) fn repair(
     py: Python<'_>,
@@ -94,8 +95,9 @@ pub(crate) fn repair(
     Ok(actions.map(|a| (a.loss, a.ino, a.path, a.text)).collect())
 }
 
-/// Replays what a crash left of a volume that is not open, as the next open for writing would. ``journal`` is the external journal,
-/// and ``devices`` are those of a volume of several after the first, in order.
+/// Replays the changes that a crash left on a volume that is not open, as the next open for writing would.
+/// ``journal`` is the external journal, and ``devices`` are the devices of a volume of several after the
+/// first, in order.
 #[pyfunction]
 #[pyo3(signature = (path, *, journal = None, devices = Vec::new()))]
 pub(crate) fn replay(

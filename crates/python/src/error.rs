@@ -1,4 +1,4 @@
-//! Errors as Python knows them: `OSError` chooses the subclass by errno.
+//! Errors as Python exceptions: `OSError` chooses the subclass by errno.
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use std::error::Error;

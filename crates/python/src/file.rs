@@ -1,4 +1,4 @@
-//! Open files: bytes at positions. `segnofs.RawFile` adds a position of its own.
+//! Open files: bytes at positions. `segnofs.RawFile` adds a position.
 use crate::args::Buffer;
 use crate::error::closed;
 use crate::metadata::Stat;
@@ -73,7 +73,7 @@ impl File {
         self.with(py, |file| if data_only { file.sync_data() } else { file.sync_all() })
     }
 
-    /// The first offset from the given one on that has data; `None` if there is none.
+    /// The first offset from the given one on that has data; `None` if no data follows.
     fn seek_data(&self, py: Python<'_>, offset: u64) -> PyResult<Option<u64>> {
         self.with(py, |file| file.seek_data(offset))
     }

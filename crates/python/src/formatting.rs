@@ -5,8 +5,9 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use segno::{Device, Features, FormatOptions};
 
-/// Formats a volume. With `size`, a sparse image file of so many bytes is created, which must not exist; without, the file or
-/// block device must exist, and `force` overwrites what it holds. Features have the names of `mkfs.f2fs -O`.
+/// Formats a volume. With `size`, a sparse image file of `size` bytes is created, which must not exist;
+/// without, the file or block device must exist, and `force` overwrites its contents. Features have the names
+/// of `mkfs.f2fs -O`.
 #[pyfunction]
 #[pyo3(signature = (path, size = None, *, label = "", features = Vec::new(), uuid = None, root_owner = (0, 0), force = false))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]

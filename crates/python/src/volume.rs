@@ -31,7 +31,8 @@ impl Visits {
     }
 }
 
-/// A name in a directory, its inode number and its type (`DT_*` of readdir(3), 0 if only the inode knows).
+/// A name in a directory, its inode number and its type (`DT_*` of readdir(3), 0 if the type is only in the
+/// inode).
 type Name = (OsString, u32, u8);
 
 /// The path itself, or what it leads to if symbolic links are followed.
@@ -198,7 +199,8 @@ impl Volume {
         self.with(py, |v| v.remove_dir_all(&path))
     }
 
-    /// Renames; what has the new name is replaced, also in the face of a power cut.
+    /// Renames a file or directory. An existing one of the new name is replaced atomically, even if the power
+    /// is cut.
     fn rename(&self, py: Python<'_>, src: VolumePath, dst: VolumePath) -> PyResult<()> {
         self.with(py, |v| v.rename(&src, &dst))
     }

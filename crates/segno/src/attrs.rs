@@ -10,12 +10,12 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
 impl Dir {
-    /// Changes attributes of what a path leads to.
+    /// Changes attributes of the file at a path; symbolic links are followed.
     pub fn set_metadata(&self, path: impl AsRef<Path>, change: &SetMetadata) -> Result<()> {
         self.set(path.as_ref(), Last::Follow, change.attrs(), "change the attributes of")
     }
 
-    /// Changes attributes of what a path names: a symbolic link at its end is not followed.
+    /// Changes attributes of the file at a path; a symbolic link at its end is not followed.
     pub fn set_symlink_metadata(&self, path: impl AsRef<Path>, change: &SetMetadata) -> Result<()> {
         self.set(path.as_ref(), Last::Keep, change.attrs(), "change the attributes of")
     }

@@ -1,4 +1,4 @@
-//! Inodes by number, also those that no name leads to.
+//! Inodes by number, including inodes without a name.
 use crate::attrs::xattr_names;
 use crate::error::{Doing, Result};
 use crate::file::File;

@@ -1,4 +1,4 @@
-//! Checking a volume with what a crash left replayed, and repairing it.
+//! Checking a volume with the changes left by a crash replayed, and repairing it.
 use crate::check::CheckOptions;
 use crate::crashed::{self, Left};
 use crate::device::Device;
@@ -23,7 +23,7 @@ const MISSING: &str = "a repair would give up the changes in the journal that is
 /// The outcome of a check, with replay.
 #[derive(Debug)]
 pub struct Judged {
-    /// What was found.
+    /// The findings.
     pub report: Report,
     /// Only the tables were read.
     pub quick: bool,
@@ -31,21 +31,22 @@ pub struct Judged {
     pub replayed: bool,
     /// Why they cannot be replayed.
     not_replayed: Option<String>,
-    /// State beyond the checkpoint, or why it cannot be read. With a journal that is ahead of the volume nothing is written: the next checkpoint
-    /// would remove the evidence, and reuse blocks that the lost one refers to.
+    /// State beyond the checkpoint, or why it cannot be read. With a journal that is ahead of the volume
+    /// nothing is written: the next checkpoint would remove the evidence, and reuse blocks that the lost
+    /// checkpoint refers to.
     left: Result<Left, Cause>,
     /// Why the journal had changes that the volume lacks for good.
     lost: Option<Stale>,
 }
 
 impl Judged {
-    /// Whether no error was found, also in what a crash left.
+    /// Whether no error was found, including errors in the changes left by a crash.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.report.is_clean() && self.not_replayed.is_none() && self.ahead().is_none() && self.lost.is_none()
     }
 
-    /// Why what a crash left cannot be replayed.
+    /// Why the changes left by a crash cannot be replayed.
     #[must_use]
     pub fn replay_error(&self) -> Option<String> {
         self.not_replayed.clone()
@@ -90,7 +91,8 @@ impl Judged {
     }
 }
 
-/// Checks a volume that is not open, replays what a crash left of it, and plans repairs. A volume must not be used otherwise meanwhile.
+/// Checks a volume that is not open, replays the changes left by a crash, and plans repairs. A volume must
+/// not be used otherwise meanwhile.
 ///
 /// ```
 /// # fn main() -> segno::Result<()> {
@@ -141,14 +143,14 @@ impl Checker {
         self
     }
 
-    /// Checks the volume and changes nothing: what a crash left is replayed in memory. Damage is no error but is described in the
-    /// result.
+    /// Checks the volume and changes nothing: changes left by a crash are replayed in memory. Damage is not
+    /// an error; the result describes it.
     pub fn check(&self, options: &CheckOptions, mut progress: impl FnMut(Progress)) -> Result<Judged> {
         self.claimed("check", || self.judge(options, &mut progress))
     }
 
-    /// Makes sure that the external journal, if there is one, is of this volume; every other call does so first. The result is why it has
-    /// no effect, if it has none.
+    /// Verifies that the external journal, if there is one, belongs to this volume; every other call does so
+    /// first. Returns the reason if the journal has no effect.
     pub fn verify_journal(&self) -> Result<Option<String>> {
         self.claimed("use the journal of", || Ok(self.verified()?.map(|why| why.to_string())))
     }
@@ -157,13 +159,14 @@ impl Checker {
         self.area().map_or(Ok(None), |area| crashed::verify(area, self.device.storage()))
     }
 
-    /// What a crash left, as far as a journal tells.
+    /// The state left by a crash, according to the journal alone.
     pub fn left_by_journal(&self) -> Result<Left> {
         let device = self.device.storage();
         self.claimed("check", || Ok(crashed::told(device, self.area())?.left(device)))
     }
 
-    /// Plans a repair of what a check has found; nothing is written. `restore_names`: lost files get names in `/lost+found`.
+    /// Plans a repair of the findings of a check; nothing is written. With `restore_names`, lost files get
+    /// names in `/lost+found`.
     pub fn plan_repair(&self, judged: &Judged, restore_names: bool) -> Result<Plan> {
         let plan = || {
             if let Some(why) = judged.keeps_journal() {
@@ -184,8 +187,8 @@ impl Checker {
         self.claimed("plan the repair of", plan)
     }
 
-    /// Checks the volume and plans a repair of all that was found; none if there is nothing to repair. What a crash left alone is
-    /// not, see [`replay`](Self::replay).
+    /// Checks the volume and plans a repair of all findings; `None` if there is nothing to repair. Changes
+    /// left by a crash need no repair, see [`replay`](Self::replay).
     pub fn check_and_plan(&self, options: &CheckOptions) -> Result<Option<Plan>> {
         let judged = self.check(options, |_| ())?;
         let needed = judged.is_repairable() || judged.keeps_journal().is_some();
@@ -197,7 +200,7 @@ impl Checker {
         self.claimed("repair", || Ok(plan.apply(&**self.device.storage())?))
     }
 
-    /// Replays what a crash left, as the next mount would.
+    /// Replays the changes left by a crash, as the next mount would.
     pub fn replay(&self) -> Result<()> {
         let replay = || {
             let storage = Arc::clone(self.device.storage());

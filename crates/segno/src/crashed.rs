@@ -1,4 +1,4 @@
-//! What a crash left to replay: the roll-forward chain and the journal.
+//! The changes to replay after a crash: the roll-forward chain and the journal.
 use crate::error::{Cause, JournalError, errno, refuse};
 use crate::inspect::{self, InspectError};
 use segno_check::Report;
@@ -41,18 +41,18 @@ impl Left {
     }
 }
 
-/// What a journal tells of the state beyond the checkpoint.
+/// The state beyond the checkpoint, according to the journal.
 #[derive(Default)]
 pub(crate) struct Told {
     /// `None` if no journal belongs to the checkpoint.
     found: Option<Left>,
-    /// Why none that was in use is there.
+    /// Why the journal that was in use is not there.
     missing: Option<Missing>,
     /// Why committed changes that only the journal had are lost, if any are.
     pub(crate) lost: Option<Stale>,
 }
 
-/// Looks for state beyond the checkpoint, of which the journal tells this.
+/// Finds the state beyond the checkpoint, from the chain and from the result for the journal.
 pub(crate) fn left(device: &Arc<dyn BlockDevice>, report: &Report, told: &Told) -> Result<Left, Cause> {
     let has_chain = report.complete && report.summary.roll_forward.fsynced > 0;
     if matches!(told.found, None | Some(Left::Nothing)) && has_chain {
@@ -108,7 +108,8 @@ fn of_tail(device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Result<Told, Cause
     }
 }
 
-/// Refuses what is no journal of the volume, and says why one of it has no effect.
+/// Refuses a journal that does not belong to the volume. Returns the reason if a journal of the volume has no
+/// effect.
 pub(crate) fn verify(area: Area, device: &Arc<dyn BlockDevice>) -> Result<Option<Stale>, Cause> {
     let refused =
         |why: &dyn fmt::Display| refuse(errno::INVAL, format!("the external journal cannot be used: {why}"));

@@ -18,8 +18,10 @@ use std::sync::Arc;
 /// they start at it, as do absolute targets of symbolic links, and `..` at the top stays there. At most 40 symbolic links
 /// are followed for one path. Paths may hold any bytes but NUL.
 ///
-/// Permission bits are stored and not enforced: who can open the device can read and change everything on it. What is
-/// created belongs to user and group 0 unless [`OpenOptions::owner`](crate::OpenOptions::owner) or [`set_metadata`](Self::set_metadata) says otherwise.
+/// Permission bits are stored and not enforced: a process that can open the device can read and change
+/// everything on it. New files belong to user and group 0 unless
+/// [`OpenOptions::owner`](crate::OpenOptions::owner) or [`set_metadata`](Self::set_metadata) sets another
+/// owner.
 ///
 /// Clones refer to the same directory. A directory that was removed has no names and takes none.
 ///
@@ -53,7 +55,7 @@ struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // What cannot be freed now stays an orphan, which the unmount or the next open frees.
+        // An inode that cannot be freed now stays an orphan, which the unmount or the next open frees.
         let _freed_later = self.mount.engine.drop_references(self.ino, 1);
     }
 }
@@ -131,13 +133,13 @@ impl Dir {
         self.find(path, Last::Follow).and_then(|attr| self.handle_of(&attr)).doing_at("open", path)
     }
 
-    /// Attributes of what a path leads to.
+    /// Attributes of the file at a path; symbolic links are followed.
     pub fn metadata(&self, path: impl AsRef<Path>) -> Result<Metadata> {
         let path = path.as_ref();
         Ok(Metadata::new(self.find(path, Last::Follow).doing_at("look up", path)?))
     }
 
-    /// Attributes of what a path names: a symbolic link at its end is not followed.
+    /// Attributes of the file at a path; a symbolic link at its end is not followed.
     pub fn symlink_metadata(&self, path: impl AsRef<Path>) -> Result<Metadata> {
         let path = path.as_ref();
         Ok(Metadata::new(self.find(path, Last::Keep).doing_at("look up", path)?))

@@ -1,4 +1,4 @@
-//! One error type: what failed, on which path, and why.
+//! One error type: the failed action, the path, and the reason.
 use crate::inspect::InspectError;
 use segno_check::CheckError;
 use segno_device::{DeviceError, ReadError};
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// The result of a call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What failed, on which path, and why.
+/// The failed action, the path, and the reason.
 ///
 /// It converts to [`std::io::Error`] with the kind that belongs to its [`errno`](Error::errno), so functions that return
 /// [`std::io::Result`] can use `?`. The message, the path and this error itself are kept inside.
@@ -43,7 +43,7 @@ struct Failure {
     cause: Cause,
 }
 
-/// Where an error comes from. Displayed as that, which is its source.
+/// The source of an error, displayed as that source.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) enum Cause {

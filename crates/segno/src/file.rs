@@ -19,7 +19,7 @@ const CREATE_TRIES: usize = 8;
 /// An open regular file, with a position for [`Read`], [`Write`] and [`Seek`]. It stays readable and writable until it is
 /// dropped, also when it is renamed or removed.
 ///
-/// What was written is durable after [`sync_all`](Self::sync_all), [`Volume::sync`](crate::Volume::sync) or
+/// Written data is durable after [`sync_all`](Self::sync_all), [`Volume::sync`](crate::Volume::sync) or
 /// [`Volume::close`](crate::Volume::close).
 ///
 /// ```
@@ -57,7 +57,7 @@ impl fmt::Debug for File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        // What cannot be freed now stays an orphan, which the unmount or the next open frees.
+        // An inode that cannot be freed now stays an orphan, which the unmount or the next open frees.
         let _freed_later = self.mount.engine.release(self.ino);
     }
 }
@@ -123,7 +123,7 @@ impl File {
         Ok(self.write_somewhere(data, offset)?.0)
     }
 
-    /// The bytes written, and the position behind them.
+    /// The number of bytes written, and the position after them.
     fn write_somewhere(&self, data: &[u8], offset: u64) -> Result<(usize, u64)> {
         let write = || {
             self.check_write()?;
@@ -162,13 +162,13 @@ impl File {
         self.engine().fsync(self.ino).doing_at("sync", &self.path)
     }
 
-    /// Makes the content durable, and what is needed to read it.
+    /// Makes the content durable, and the metadata that is needed to read it.
     pub fn sync_data(&self) -> Result<()> {
         self.engine().fsync(self.ino).doing_at("sync", &self.path)
     }
 
-    /// Reserves space for a range, so that writes to it do not fail for lack of space; the file grows if the range ends behind
-    /// its end.
+    /// Reserves space for a range, so that writes to it do not fail for lack of space. The file grows if the
+    /// range ends after its end.
     pub fn allocate(&self, offset: u64, len: u64) -> Result<()> {
         self.fallocate(FallocMode::Allocate, offset, len).map_err(self.failed("allocate space for"))
     }

@@ -1,4 +1,4 @@
-//! What volumes a file or device has: in its partitions, behind a compressed root, or anywhere.
+//! The volumes in a file or device: in its partitions, after a compressed root, or anywhere.
 use crate::error::{Doing, Result};
 use crate::inspect;
 use segno_device::{
@@ -16,16 +16,16 @@ const SECTOR: u64 = 512;
 const SUPERBLOCK: u64 = 1024;
 /// Blocks of one read of a search.
 const PIECE: u64 = 256;
-/// OpenWrt puts the writable volume behind a squashfs at a multiple of this.
+/// OpenWrt puts the writable volume after a squashfs, at a multiple of this.
 const OVERLAY_ALIGN: u64 = 65_536;
 
-/// What a file or device has.
+/// The contents of a file or device.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Found {
     /// Its partition table, if it has one.
     pub table: Option<TableKind>,
-    /// What is wrong with the table.
+    /// The error in the table, if it is damaged.
     pub problem: Option<PartError>,
     /// Its partitions, in the order of the table, and volumes that no table names.
     pub parts: Vec<Part>,
@@ -43,11 +43,11 @@ pub struct Part {
     pub offset: u64,
     /// Length in bytes.
     pub bytes: u64,
-    /// What is in it.
+    /// Its contents.
     pub holds: Holds,
 }
 
-/// What is in a part.
+/// The contents of a part.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Holds {
@@ -160,7 +160,7 @@ fn volume(device: &dyn BlockDevice, sb: &Superblock) -> Holds {
     Holds::Volume { label: sb.label(), uuid: uuid_text(&sb.raw.uuid), bytes, state }
 }
 
-/// The volume behind a squashfs in the same part.
+/// The volume after a squashfs in the same part.
 fn overlay(path: &Path, part: &Part) -> Option<Part> {
     const MAGIC: &[u8] = b"hsqs";
     const BYTES_USED: Range<usize> = 40..48;
@@ -193,7 +193,7 @@ fn search(path: &Path, progress: &mut dyn FnMut(u64)) -> std::result::Result<Vec
         progress(piece.start.saturating_mul(BLOCK_SIZE as u64));
         let mut blocks = vec![Block::zeroed(); (piece.end - piece.start) as usize];
         if device.read(piece.start, &mut blocks).is_err() {
-            // Volumes behind what cannot be read are found.
+            // The search continues after a piece that cannot be read.
             continue;
         }
         for offset in superblocks(&blocks, piece.start.saturating_mul(BLOCK_SIZE as u64)) {

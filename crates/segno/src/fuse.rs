@@ -13,14 +13,17 @@
 //! }
 //! ```
 //!
-//! The threads of the program serve the mount. A child process, the broker, makes it and ends it, also when the program was killed: no dead mount is
-//! left. It is the program once more, so `main` begins with [`run_broker_if_called`]. Root mounts by mount(2), other users by fusermount3 (Debian
+//! The threads of the program serve the mount. A child process, the broker, makes and ends it. The broker
+//! also ends it if the program was killed, so that no dead mount is left. It executes the same program, so
+//! `main` begins with [`run_broker_if_called`]. Root mounts by mount(2), other users by fusermount3 (Debian
 //! package fuse3).
 //!
-//! The program keeps its signals: one that is to end with the mount closed calls [`Mount::unmount`], or drops the mount. Unlike the server of
-//! `segno mount` it keeps its rights as well, and no process-wide setting is changed.
+//! Signal handlers of the program are not changed: to end with the mount closed, it calls [`Mount::unmount`],
+//! or drops the mount. Unlike the server of `segno mount` it keeps its rights as well, and no process-wide
+//! setting is changed.
 //!
-//! A thread that waits for the mount of its own process cannot be killed, so the program itself should not use files below the directory.
+//! A thread that waits for a mount served by its own process cannot be killed, so the program itself should
+//! not use files below the directory.
 use crate::device::Device;
 use crate::error::{Cause, Doing, Error, Result, errno, refuse};
 use crate::mount::Mount as Volume;
@@ -124,7 +127,7 @@ impl Mount {
         let broker = Broker::start(&dir, &server)?;
         let (closed, closing) = (mpsc::channel(), Arc::clone(&volume));
         let close = move || {
-            // The mount has ended otherwise if nobody waits.
+            // If no thread waits, the mount was ended in another way.
             let _unheard = closed.0.send(closing.unmount());
         };
         let queues = Queues::prepare(&server);

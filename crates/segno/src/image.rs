@@ -12,9 +12,9 @@ use std::path::Path;
 
 const BUFFER: usize = 1 << 18;
 
-/// Builds an image of a directory, a tar archive or another image. The same input gives the same bytes, and whatever of it
-/// cannot be stored is an error. The file gets its name when it is complete, which must not exist. By default it is the smallest
-/// volume that holds the tree, with the features of `mkfs.f2fs`.
+/// Builds an image of a directory, a tar archive or another image. The same input gives the same bytes, and
+/// input that cannot be stored is an error. The file, which must not exist, gets its name when it is
+/// complete. By default it is the smallest volume that holds the tree, with the features of `mkfs.f2fs`.
 ///
 /// ```
 /// # fn main() -> segno::Result<()> {

@@ -22,9 +22,9 @@
 //! # }
 //! ```
 //!
-//! The names are those of [`std::fs`], as methods of a directory handle like in the crate cap-std: [`Volume`] is the root
-//! directory, and a path cannot leave the [`Dir`] that it is given to. A power cut or a killed process loses what was not
-//! synced, and nothing else.
+//! The names are those of [`std::fs`], as methods of a directory handle like in the crate cap-std: [`Volume`]
+//! is the root directory, and a path cannot leave the [`Dir`] that it is given to. A power cut or a killed
+//! process loses only changes that were not synced.
 //!
 //! | to | use |
 //! |---|---|

@@ -16,7 +16,7 @@ impl Metadata {
         &self.0
     }
 
-    /// What it is.
+    /// The type of the file.
     #[must_use]
     pub fn file_type(&self) -> FileType {
         self.0.kind

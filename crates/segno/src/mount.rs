@@ -9,11 +9,11 @@ use std::sync::Arc;
 /// Unmounts when the last handle is dropped.
 pub(crate) struct Mount {
     pub(crate) engine: Arc<Volume>,
-    /// Held by a write to the end of a file, so that those of several handles do not overlap.
+    /// Held by a write to the end of a file, so that appends through several handles do not overlap.
     pub(crate) append: Mutex<()>,
     /// Taken when the volume is unmounted.
     background: Mutex<Option<Background>>,
-    /// Given back after the volume is unmounted: its device, and that of an external journal.
+    /// Released after the volume is unmounted: its device, and the device of an external journal.
     _claims: (Claim, Option<Claim>),
 }
 

@@ -127,7 +127,7 @@ impl MountOptions {
         self
     }
 
-    /// Reads words; `other` applies those that are not the engine's.
+    /// Parses words; `other` applies words that are not options of the engine.
     pub(crate) fn parse(
         words: &str,
         other: impl FnMut(&str, Option<&str>) -> Option<Result<(), String>>,
@@ -164,8 +164,8 @@ impl MountOptions {
     }
 }
 
-/// Words of `segno mount -o` with commas between them, for what the engine does. Of repeated ones the last one wins. A journal's path
-/// is opened with the volume.
+/// Parses words of `segno mount -o`, separated by commas, that are options of the engine. Of repeated words
+/// the last one wins. The path of a journal is opened with the volume.
 impl FromStr for MountOptions {
     type Err = Error;
 

@@ -98,7 +98,8 @@ impl Dir {
         self.in_parent("create", link, |v, dir, name| v.link(pin.ino, dir, name).map(drop))
     }
 
-    /// Renames; what has the new name is replaced, at once and also in the face of a power cut.
+    /// Renames a file or directory. An existing one of the new name is replaced atomically, even if the power
+    /// is cut.
     pub fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
         self.rename_as(from.as_ref(), to.as_ref(), RenameMode::Replace)
     }

@@ -1,4 +1,4 @@
-//! What a path leads to, opened to be read or written.
+//! Opening the file or directory at a path for reading or writing.
 use crate::dir::Dir;
 use crate::error::{Doing, Error, Result, errno, refuse};
 use crate::file::File;

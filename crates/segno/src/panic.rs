@@ -12,8 +12,8 @@ pub fn catch_panic<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
 }
 
 impl Volume {
-    /// Runs `f` as [`catch_panic`] does. A panic also stops the volume: nothing more is written, as the state in memory may be
-    /// inconsistent, and what was synced is recovered by the next open.
+    /// Runs `f` as [`catch_panic`] does. A panic also stops the volume: nothing more is written, as the state
+    /// in memory may be inconsistent, and the next open recovers the synced changes.
     ///
     /// ```
     /// # fn main() -> segno::Result<()> {

@@ -89,7 +89,8 @@ impl ReadDir {
         }
     }
 
-    /// Reads all names, and returns them in the order of their bytes. After them comes the error that ended it, if one did.
+    /// Reads all names, and returns them in the order of their bytes. If an error ended the list, it follows
+    /// the names.
     #[must_use]
     pub fn sorted(mut self) -> Self {
         let mut all = Vec::from(std::mem::take(&mut self.batch));
@@ -124,7 +125,7 @@ impl ReadDir {
         Ok(())
     }
 
-    /// Names become parts of paths; those of a damaged volume must not lead elsewhere.
+    /// Names become parts of paths; a name from a damaged volume must not lead outside the directory.
     fn entry(&self, name: Name) -> Result<DirEntry, Cause> {
         if name.bytes.is_empty() || name.bytes.iter().any(|&b| b == b'/' || b == 0) {
             let (ino, shown) = (self.dir.ino().0, text::name(&name.bytes));
@@ -177,19 +178,19 @@ impl DirEntry {
         &self.path
     }
 
-    /// What it is, as the directory says; costs nothing.
+    /// The type of the file, from the directory entry; costs nothing.
     #[must_use]
     pub fn file_type(&self) -> FileType {
         self.name.kind
     }
 
-    /// Inode number, as the directory says; costs nothing.
+    /// Inode number, from the directory entry; costs nothing.
     #[must_use]
     pub fn ino(&self) -> u32 {
         self.name.ino
     }
 
-    /// Attributes of what has the name now. A symbolic link is not followed.
+    /// Attributes of the file that has the name now. A symbolic link is not followed.
     pub fn metadata(&self) -> Result<Metadata> {
         Ok(Metadata::new(self.attr().doing_at("look up", &self.path)?))
     }

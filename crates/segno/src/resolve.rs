@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 /// Most symbolic links followed for one path, as in Linux.
 const SYMLINKS_MAX: u32 = 40;
 
-/// What to do with a symbolic link at the end of a path.
+/// Whether to follow a symbolic link at the end of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Last {
     Follow,
     Keep,
 }
 
-/// What a path leads to.
+/// The result of resolving a path.
 pub(crate) enum Place<'a> {
     Found(Attr),
     /// The directory exists and has no such name.
@@ -53,7 +53,7 @@ impl<'a> Pin<'a> {
 
 impl Drop for Pin<'_> {
     fn drop(&mut self) {
-        // What cannot be freed now stays an orphan, which the unmount or the next open frees.
+        // An inode that cannot be freed now stays an orphan, which the unmount or the next open frees.
         let _freed_later = self.volume.drop_references(self.ino, 1);
     }
 }
@@ -140,7 +140,7 @@ impl<'a> Walker<'a> {
         self.above.last().map_or(self.root, |(dir, _)| dir.ino)
     }
 
-    /// Puts the target of a symbolic link in front of what is left of the path.
+    /// Puts the target of a symbolic link in front of the rest of the path.
     fn follow(&mut self, link: &Attr) -> Result<(), Cause> {
         self.followed += 1;
         if self.followed > SYMLINKS_MAX {

@@ -58,7 +58,7 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// Opens the volume on a device; read-only if the device is. What a crash left undone is finished first.
+    /// Opens the volume on a device; read-only if the device is. Changes left by a crash are recovered first.
     pub fn open(device: &Device) -> Result<Self> {
         Self::open_with(device, &MountOptions::new())
     }
@@ -84,13 +84,13 @@ impl Volume {
         closed.doing("close the volume")
     }
 
-    /// The root directory, as a handle of its own.
+    /// The root directory, as a separate handle.
     #[must_use]
     pub fn root(&self) -> Dir {
         self.root.clone()
     }
 
-    /// Makes everything durable that was done before this call.
+    /// Makes all changes that were made before this call durable.
     pub fn sync(&self) -> Result<()> {
         self.root.engine().sync().doing("sync the volume")
     }

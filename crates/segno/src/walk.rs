@@ -9,9 +9,10 @@ use segno_format::dentry::FileType;
 /// depth of a tree takes little memory.
 const READ_AHEAD: usize = 64;
 
-/// Everything below a directory; made by [`Dir::walk`](crate::Dir::walk). It goes on after an error, without the directory that
-/// could not be read. On a damaged volume a directory may contain itself or have two names: it is read once, and each further name
-/// is an error. On a volume that is open for reading only the same holds for two directories that share a block.
+/// Everything below a directory; made by [`Dir::walk`](crate::Dir::walk). After an error it continues,
+/// without the directory that could not be read. On a damaged volume a directory may contain itself or have
+/// two names: it is read once, and each further name is an error. On a volume that is open for reading only
+/// the same holds for two directories that share a block.
 ///
 /// ```
 /// # fn main() -> segno::Result<()> {

@@ -1,5 +1,5 @@
-//! Overwrites of full guarded volumes by all threads of a mount: `guarded [RUNS [SEED]]` runs each volume of 512 MiB so many times,
-//! and prints what was measured. The seed of a run is in its line.
+//! Overwrites of full guarded volumes by all threads of a mount: `guarded [RUNS [SEED]]` runs each volume of
+//! 512 MiB RUNS times, and prints the measurements. The seed of a run is in its line.
 use segno_sim::guarded::busy::{Busy, Layout, Measured, run};
 use std::process::ExitCode;
 

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 
-/// Written by another implementation, which knows nothing of the journal.
+/// Written by another implementation, which does not support the journal.
 const FOREIGN: Block = Block([0x5A; BLOCK_SIZE]);
 
 /// A checkpoint whose journal would be replayed.
@@ -46,8 +46,9 @@ pub fn notices_foreign_writes(setup: &Setup, image: &Snapshot) -> Result<(), Str
     Ok(())
 }
 
-/// What another implementation does that mounts a volume: it writes where a log goes on, or into an empty zone where a zone is not
-/// written up to there, and before that it resets zones that nothing of the checkpoint is in.
+/// A write by another implementation that mounts a volume. It writes at the position of a log, or into an
+/// empty zone if a zone is not written up to that position. Before that it resets zones that hold nothing of
+/// the checkpoint.
 #[derive(Clone, Copy, Debug)]
 enum Foreign {
     Write(u64),
@@ -131,7 +132,8 @@ mod tests {
     use crate::setup;
     use segno_engine::Owner;
 
-    /// What another implementation does to a volume on zones: it goes on at a position, opens a zone, and resets one with new data.
+    /// Another implementation writes to a volume on zones: it continues at a position, opens a zone, and
+    /// resets one with new data.
     #[test]
     fn each_way_of_writing_to_zones_is_tried() {
         for name in ["zonedjournal", "zonedbeside"] {

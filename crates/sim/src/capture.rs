@@ -36,7 +36,7 @@ impl Tree {
         Self::capture_without(fs, &BTreeSet::new())
     }
 
-    /// Reads a file system but for these inodes and what is only reachable through them.
+    /// Reads a file system, except for these inodes and everything that is reachable only through them.
     pub fn capture_without<F: Fs>(fs: &mut F, without: &BTreeSet<Node>) -> Result<Self, String> {
         let root = fs.root();
         let mut tree = Self { root, inodes: BTreeMap::new() };
@@ -67,7 +67,8 @@ impl Tree {
         Ok(tree)
     }
 
-    /// The first difference, but for one file in the root of the other, and what making it did to the root.
+    /// The first difference, ignoring one file in the root of the other, and the changes that making it
+    /// caused in the root.
     #[must_use]
     pub fn difference_but_for(&self, name: &[u8], mut other: Self) -> Option<String> {
         let times = self.inodes.get(&self.root).map(|root| root.times)?;

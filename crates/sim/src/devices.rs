@@ -27,8 +27,9 @@ pub(crate) struct Opened {
 type Member = (Arc<dyn BlockDevice>, u64);
 
 impl Devices {
-    /// By the end of the setup's name: `devices` has several, and so have `multijournal` and `zonedjournal`, with a journal behind the
-    /// share of the first; in `beside` the gap after the volume is the journal's device.
+    /// Chosen by the end of the setup's name. `devices` has several devices. `multijournal` and
+    /// `zonedjournal` have several devices too, with a journal after the first one's share. In `beside` the
+    /// gap after the volume is the journal's device.
     pub(crate) fn of_setup(name: &str, zoned: bool, gap: Range<u64>) -> Self {
         let (volume, all) = (gap.start, gap.end);
         // Metadata and a segment of nodes; other nodes; most data. So fsyncs and checkpoints depend on flushes of all.
@@ -41,7 +42,7 @@ impl Devices {
             (false, _) => vec![volume],
         };
         let rest = all - volume;
-        // The gap is on the first device, or behind all of it.
+        // The gap is on the first device, or after all of them.
         let moved = if on_first { rest } else { 0 };
         let starts: Vec<u64> = [0].into_iter().chain(ends.iter().map(|end| end + moved)).collect();
         let place = |(&start, &end): (&u64, &u64)| {
@@ -67,7 +68,7 @@ impl Devices {
         self.journal.is_some()
     }
 
-    /// What zones make of what a power cut left.
+    /// Applies the rules of zones to the blocks that are left after a power cut.
     pub(crate) fn settle(&self, device: &MemDevice) -> io::Result<()> {
         self.in_order.clone().map_or(Ok(()), |zones| ZoneLayer::settle(device, zones))
     }

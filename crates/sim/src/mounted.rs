@@ -77,7 +77,7 @@ impl Mounted {
         self.pages.as_deref().filter(|_| PageCache::is_regular(&self.volume, node))
     }
 
-    /// What the server of this mount sees.
+    /// A handle below the page cache: the view of the server.
     #[cfg(test)]
     pub(crate) fn without_page_cache(&self) -> Self {
         Self { pages: None, ..self.share() }
@@ -107,7 +107,7 @@ impl Mounted {
     }
 
     pub fn unmount(&self) -> Result<(), Error> {
-        // What cannot be written is lost, as at any unmount.
+        // Data that cannot be written is lost, as at any unmount.
         let _lost = self.send_all();
         self.volume.unmount()
     }
@@ -287,7 +287,7 @@ impl Fs for Mounted {
                 true
             }))?;
             if twice {
-                // No file system answers that, so it differs from whatever the model says.
+                // No file system returns that, so it differs from any result of the model.
                 return Err(errno::TWICE);
             }
             if left > 0 {
@@ -331,7 +331,7 @@ impl Fs for Mounted {
         let behind_end = self.getattr(node).is_ok_and(|attr| offset >= attr.size);
         let call = || self.volume.fallocate(Ino(node), mode, offset, len);
         match self.pages_of(node) {
-            // The kernel would set the times here too, unlike F2FS, which is what the model knows.
+            // The kernel would set the times here too, unlike F2FS, whose behaviour the model has.
             Some(_) if mode == FallocMode::PunchHole && behind_end => done(call()),
             Some(pages) => pages.serve(&self.volume, node, self.clock.now(), || call().map(|()| 1)).map(drop),
             None => done(call()),

@@ -1,5 +1,5 @@
-//! The kernel's writeback cache as the server sees it: written pages and times stay above the volume until an fsync, a close or
-//! an operation that needs them sends whole pages, then the times.
+//! The kernel's writeback cache as it appears to the server: written pages and times stay above the volume
+//! until an fsync, a close or an operation that needs them sends whole pages, then the times.
 use crate::fs::{Attr, Node, Res, errno};
 use segno_engine::{Error, SetAttr, Time, Volume};
 use segno_format::dentry::FileType;
@@ -10,7 +10,8 @@ use std::collections::btree_map::Entry;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const PAGE: u64 = BLOCK_SIZE as u64;
-/// Larger offsets are written through: a page cache takes them, but a test of limits wants the error at once.
+/// Larger offsets are written through: a page cache would accept them, but a test of limits needs the error
+/// at once.
 const FAR: u64 = 1 << 30;
 /// Set-user-ID and set-group-ID; the kernel writes through to such files.
 const SET_ID: u16 = 0o6000;
@@ -86,7 +87,8 @@ impl PageCache {
         Ok(data)
     }
 
-    /// What stat(2) says of a file whose pages and times are not sent yet.
+    /// Replaces the attributes of a file whose pages and times are not sent yet with the ones that stat(2)
+    /// returns.
     pub fn cover(&self, node: Node, attr: &mut Attr) {
         attr.advise.remove(Advise::KEEP_SIZE);
         if let Some(file) = self.files().get(&node) {
@@ -184,7 +186,7 @@ fn set_times(volume: &Volume, node: Node, modify: Time, change: Time) -> Res<()>
     volume.setattr(Ino(node), &set).map(drop).map_err(|e| e.errno())
 }
 
-/// A page as the volume has it; zeros behind the end of the file.
+/// A page as the volume has it; zeros after the end of the file.
 fn page_of(volume: &Volume, node: Node, index: u64) -> Res<Vec<u8>> {
     let mut page = vec![0; BLOCK_SIZE];
     volume.read(Ino(node), index * PAGE, &mut page).map_err(|e| e.errno())?;

@@ -19,19 +19,20 @@ use std::sync::{Arc, Mutex};
 const MIB_BLOCKS: u64 = 256;
 /// Gap between a volume and the end of its device, for a journal.
 const GAP_BLOCKS: u64 = 8 * MIB_BLOCKS;
-/// Of a journal that takes six commits or so: two superblocks, two announcements, and what a commit wants to be free.
+/// Size of a journal for about six commits: two superblocks, two announcements, and the space that a commit
+/// requires to be free.
 const SMALL_RING_BLOCKS: u64 = 28;
 /// Commits after which the end of that journal is near.
 const COMMITS_TO_THE_END: u32 = 21;
-/// Size of the common volumes, and of those that are filled up.
+/// Sizes of the common volumes, and of the small ones that are filled up.
 pub(crate) const COMMON: u64 = 128 * MIB_BLOCKS;
 const TINY: u64 = 56 * MIB_BLOCKS;
 /// With room for several writeback contexts; and as many zones as a zoned volume of six logs needs.
 const LARGE: u64 = 256 * MIB_BLOCKS;
-/// Gap behind a large volume: a commit of thousands of inodes does not fill half of the ring.
+/// Gap after a large volume: a commit of thousands of inodes does not fill half of the ring.
 const LARGE_GAP: u64 = 64 * MIB_BLOCKS;
 const ZONED: u64 = 84 * MIB_BLOCKS;
-/// Writeback contexts at most, where there are many.
+/// Number of writeback contexts in the setups with many.
 pub(crate) const MANY_CONTEXTS: u32 = 6;
 /// Bytes of an inode for attributes.
 const INLINE_XATTR: usize = 200;
@@ -44,12 +45,13 @@ pub struct Setup {
     pub base: Snapshot,
     /// The empty volume.
     pub model: Model,
-    /// Blocks of the volume; the journal is behind them.
+    /// Blocks of the volume; the journal follows them.
     pub blocks: u64,
     /// Free space of the volume while it is empty.
     pub empty: StatFs,
     pub(crate) devices: Devices,
-    /// Workloads begin with so many changes, each committed: what follows wraps a small journal around.
+    /// Number of changes at the start of a workload, each committed: later commits wrap a small journal
+    /// around.
     pub commits_first: u32,
 }
 
@@ -122,7 +124,7 @@ impl Setup {
         check(&*self.volume(device).map_err(|e| format!("checker: {e}"))?)
     }
 
-    /// What such a device makes of what a power cut left.
+    /// Applies the rules of these devices to the blocks that are left after a power cut.
     pub fn settle(&self, device: MemDevice) -> Result<Snapshot, String> {
         self.devices.settle(&device).map_err(|e| format!("zones: {e}"))?;
         Ok(device.snapshot())
@@ -211,10 +213,11 @@ const RECIPES: [Recipe; 11] = [
     Recipe { name: "zoned", blocks: ZONED, format: zoned, mount: |_| {} },
 ];
 
-/// Chosen by name alone, so that cases keep their numbers. In the first the journal is full after a few commits, and soon
-/// wraps around, and the volume is guarded; the gap behind it is smaller by what the device lacks. `cached…` is below the
-/// kernel's writeback cache. The journal of `beside` is on a separate device. In the setups after it all files are compressed, and the
-/// others have several devices or a journal beside zones.
+/// Chosen by name alone, so that cases keep their numbers. In the first the journal is full after a few
+/// commits, and soon wraps around, and the volume is guarded; its device is smaller, and so is the gap after
+/// it. `cached…` is below the kernel's writeback cache. The journal of `beside` is on a separate device. In
+/// the `compressed…` setups all files are compressed. The others have several devices, or zones and a
+/// journal.
 const NAMED_RECIPES: [Recipe; 13] = [
     Recipe {
         name: "smallring",
@@ -444,7 +447,7 @@ pub fn chosen(name: Option<&str>, number: u64) -> Result<Setup, String> {
     }
 }
 
-/// The name of a setup that [`chosen`] knows.
+/// The name of a setup that [`chosen`] accepts.
 pub fn name(text: &str) -> Result<&'static str, String> {
     let all = || RECIPES.iter().chain(&NAMED_RECIPES).map(|r| r.name);
     let names = || all().collect::<Vec<_>>().join(", ");

@@ -17,7 +17,7 @@ pub struct Stored {
     pub gc_failures: u16,
 }
 
-/// Adds them to the regular files of a tree, whose numbers are those of the volume.
+/// Adds these fields to the regular files of a tree, whose numbers are those of the volume.
 pub fn read(device: &dyn BlockDevice, tree: &mut Tree) -> Result<(), String> {
     let volume = Volume::unscanned(device);
     for (&ino, inode) in tree.inodes.iter_mut().filter(|(_, inode)| inode.bytes().is_ok()) {

@@ -1,9 +1,9 @@
 //! A zoned device on top of another one, so that recording, cutting and failing devices work for it as well.
 //!
-//! The device underneath holds nothing but bytes. A block of a sequential zone is stored scrambled, so that none is all
-//! zeros once it was written, whatever it holds: a zone is written up to its first block of zeros. A mark behind what is
-//! written tells that it was finished. What a power cut leaves of a zone is what arrived before the first block that did
-//! not.
+//! The device underneath stores only bytes. A block of a sequential zone is stored scrambled, so that no
+//! written block is all zeros: a zone is written up to its first block of zeros. A mark after the last
+//! written block means that the zone was finished. After a power cut, a zone ends before the first block that
+//! did not arrive.
 use segno_device::{BlockDevice, MemDevice, Zone, ZoneCondition, ZoneKind};
 use segno_format::{BLOCK_SIZE, Block};
 use std::io;
@@ -65,7 +65,7 @@ impl ZoneLayer {
         Ok(Self { inner, conventional, states })
     }
 
-    /// Of each of these sequential zones only what is before the first block that is not there, or not whole.
+    /// Cuts each of these sequential zones before the first block that is missing or incomplete.
     pub fn settle(device: &MemDevice, zones: Range<u64>) -> io::Result<()> {
         for start in zones.step_by(ZONE as usize) {
             let held = state(device, start, 0)?.held();
@@ -74,7 +74,7 @@ impl ZoneLayer {
         Ok(())
     }
 
-    /// Start and state of the zone that a block is in; `None` if it is none of those that have a pointer.
+    /// Start and state of the zone that contains a block; `None` for a zone without write pointer.
     fn zone_of(&self, addr: u64) -> Option<(u64, MutexGuard<'_, State>)> {
         let zone = (addr / ZONE).checked_sub(self.conventional)?;
         let state = self.states.get(zone as usize)?;
@@ -107,7 +107,7 @@ fn sequential(device: &dyn BlockDevice, conventional: u64) -> impl Iterator<Item
     (conventional..device.block_count() / ZONE).map(|zone| zone * ZONE)
 }
 
-/// What is written of a zone, of which so many blocks are known to be.
+/// The written part of a zone, of which the first `known` blocks are known to be written.
 fn state(device: &dyn BlockDevice, start: u64, known: u64) -> io::Result<State> {
     let mut block = [Block::zeroed()];
     for written in known..ZONE {
@@ -121,7 +121,7 @@ fn state(device: &dyn BlockDevice, start: u64, known: u64) -> io::Result<State> 
     Ok(State { written: ZONE, finished: false })
 }
 
-/// A block as it lies underneath.
+/// A block as it is stored underneath.
 pub fn scramble(block: &Block) -> Block {
     let mut scrambled = Block::zeroed();
     for (to, from) in scrambled.0.iter_mut().zip(&block.0) {

@@ -1,5 +1,5 @@
-//! Fuzz targets. An ordinary test run tries a few inputs of each; `cargo bolero test -p segno-sim --test coverage TARGET` (or `cargo
-//! test` with libFuzzer, see bolero's book) goes on with coverage as its guide.
+//! Fuzz targets. An ordinary test run tries a few inputs of each; `cargo bolero test -p segno-sim --test
+//! coverage TARGET` (or `cargo test` with libFuzzer, see bolero's book) continues, guided by coverage.
 #![allow(clippy::unwrap_used, clippy::panic)]
 use bolero::check;
 use segno_codec::{Algorithm, casefold, decompress};
@@ -14,7 +14,7 @@ use segno_format::summary::RawSummaryBlock;
 use segno_format::superblock::RawSuperblock;
 use segno_format::{BLOCK_SIZE, Block, Features, Ino, Nid, SegNo, name_hash, xattr};
 
-/// The input as a block, repeated: an empty one says nothing.
+/// The input as a block, repeated; an empty input gives zeros.
 fn block(input: &[u8]) -> Block {
     let mut block = Block::zeroed();
     block.0.iter_mut().zip(input.iter().cycle()).for_each(|(b, i)| *b = *i);
@@ -85,7 +85,7 @@ fn codecs() {
     });
 }
 
-/// Edits and session are one input: what is damaged, and what is then done, are found together.
+/// Edits and session are one input, so that damage and the operations that reveal it are found together.
 #[test]
 fn images() {
     check!().with_iterations(200).for_each(|input: &[u8]| {

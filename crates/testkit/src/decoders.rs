@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use zerocopy::{Immutable, IntoBytes};
 
-/// What both decoders found to be the same.
+/// Counts of the structures on which both decoders agree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Same {
     /// Segments of the main area.
@@ -20,8 +20,8 @@ pub struct Same {
     pub orphans: usize,
 }
 
-/// Decodes the tables of a volume, damaged or not, with both. `None` where `check` finds too little to go on; an error names the first
-/// difference.
+/// Decodes the tables of a volume, damaged or not, with both. `None` if `check` cannot decode them; an error
+/// names the first difference.
 pub fn compare(device: &dyn BlockDevice) -> Result<Option<Same>, String> {
     let Ok(Some(check)) = segno_check::decode(device) else { return Ok(None) };
     let unread = |e: ReadError| e.to_string();

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 const JUDGE: &str = include_str!("judge.py");
 
-/// What is wrong with these documents, each on a line.
+/// The errors in these documents, each on a line.
 ///
 /// # Errors
 /// The package python3-jsonschema of Debian is not installed, or a document or schema is no JSON.

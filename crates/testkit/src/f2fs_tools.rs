@@ -18,8 +18,8 @@ pub fn places(name: &str) -> impl Iterator<Item = PathBuf> {
     dirs.into_iter().map(move |dir| dir.join(name))
 }
 
-/// A call of a program of f2fs-tools, without standard input. `segno` may be installed under the same name: it says so with its
-/// version.
+/// A call of a program of f2fs-tools, without standard input. `segno` may be installed under the same name;
+/// its version text identifies it.
 pub fn command(tool: &str) -> Result<Command, String> {
     let program = places(tool).find(|file| is_of_f2fs_tools(file, tool));
     let program = program
@@ -58,7 +58,7 @@ pub fn text(output: &Output) -> String {
 
 /// The verdict of fsck.f2fs.
 pub struct Fsck {
-    /// Lines that tell of damage, or that the check was not made to its end.
+    /// Lines that report damage, or that the check was not completed.
     pub findings: Vec<String>,
     pub output: String,
 }
@@ -101,7 +101,7 @@ pub fn assert_clean(context: &str, first: &Path) {
     }
 }
 
-/// Of a volume on one device that nobody else has open.
+/// For a volume on one device that no other process has open.
 fn decoders_agree(first: &Path) -> Result<(), String> {
     match segno_device::open_volume(&[first], OpenOptions { read_only: true, direct: false }) {
         Ok(device) => decoders::compare(&*device).map(drop),

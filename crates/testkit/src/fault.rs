@@ -18,7 +18,7 @@ pub enum FaultCall {
     Discard,
 }
 
-/// What a failing call returns.
+/// The result of a failing call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultError {
     /// EIO.

@@ -71,7 +71,7 @@ impl Rng {
         self.below(n) == 0
     }
 
-    /// True in so many of a hundred cases.
+    /// True with a probability of `percent` percent.
     pub fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
@@ -82,7 +82,7 @@ impl Rng {
         from.get(index)
     }
 
-    /// A copy of one of some values; the default if there is none.
+    /// A copy of one of some values; the default if there are no values.
     pub fn pick<T: Copy + Default>(&mut self, from: &[T]) -> T {
         self.choose(from).copied().unwrap_or_default()
     }

@@ -41,8 +41,8 @@ pub struct ZonedDevice {
 #[derive(Clone, Debug)]
 struct State {
     zones: Vec<Zone>,
-    /// What survives a power cut at least: the write pointer that the last flush covered, and whether the zone was reset
-    /// since.
+    /// The state that survives any power cut: the write pointer that the last flush covered, and whether the
+    /// zone was reset since.
     durable: Vec<Durable>,
     /// Implicitly opened zones, oldest first.
     opened: Vec<usize>,
@@ -84,7 +84,7 @@ impl ZonedDevice {
         self.state.lock().counts
     }
 
-    /// Cuts power after this many more writes, resets and finishes.
+    /// Cuts power after `commands` more writes, resets and finishes.
     pub fn cut_after(&self, commands: u64) {
         self.state.lock().commands_left = Some(commands);
     }
@@ -241,7 +241,7 @@ impl BlockDevice for ZonedDevice {
         self.inner.block_count()
     }
 
-    /// Blocks behind a write pointer are undefined.
+    /// Blocks after a write pointer are undefined.
     fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
         self.inner.read(addr, into)?;
         let state = self.state.lock();

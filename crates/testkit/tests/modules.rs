@@ -1,5 +1,6 @@
-//! The modules of one folder of a product crate have an order: a path leads to a module below. The modules of a crate may not use what its root defines
-//! either; names that a root or a folder only exports count as those of the module that defines them. The engine has an order of its own
+//! The modules of one folder of a product crate have an order: a path leads to a module below. The modules of
+//! a crate may not use names that its root defines either; names that a root or a folder only exports count
+//! as those of the module that defines them. The engine has another order
 //! (`crates/engine/tests/structure.rs`); the laboratory needs none.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
@@ -20,7 +21,7 @@ struct Use {
     bound: Option<String>,
 }
 
-/// The modules of a crate without those of tests, and what each one uses.
+/// The modules of a crate without those of tests, and the paths that each module uses.
 struct Crate(BTreeMap<Module, Vec<Use>>);
 
 /// The text without comments and the tests at its end; the modules of tests that it declares.
@@ -52,7 +53,8 @@ fn tokens(code: &str) -> Vec<&str> {
     out
 }
 
-/// Paths at the start of `tokens`, with those in braces, and the name that each is bound to; what is behind them.
+/// Collects the paths at the start of `tokens`, including those in braces, and the name that each is bound
+/// to. Returns the tokens after them.
 fn tree<'t>(mut tokens: &'t [&'t str], mut path: Vec<String>, out: &mut Vec<Use>) -> &'t [&'t str] {
     let mut braces = false;
     loop {
@@ -111,7 +113,7 @@ fn uses(module: &Module, code: &str, is_module: impl Fn(&Module) -> bool) -> Vec
             let first = one.path.first().map_or("", String::as_str);
             let start = match first {
                 "crate" => Vec::new(),
-                // A module in braces in a root has no file of its own.
+                // A module in braces in a root has no separate file.
                 "super" => module[..module.len().saturating_sub(ups)].to_vec(),
                 "self" => module.clone(),
                 name if is_module(&[module.clone(), vec![name.to_owned()]].concat()) => module.clone(),
@@ -169,7 +171,8 @@ impl Crate {
         }
     }
 
-    /// For each module of a folder those that it uses, with the place; the root of the crate is a module of its folder too.
+    /// For each module of a folder the modules that it uses, with the place; the root of the crate is a
+    /// module of its folder too.
     fn order(&self, folder: &Module) -> BTreeMap<&str, BTreeMap<String, String>> {
         let within = |m: &Module| -> Option<String> {
             let root = if folder.is_empty() { Some("the crate's root".to_owned()) } else { None };

@@ -20,9 +20,9 @@ const THIRD: &str = include_str!("third.sh");
 const IMAGE_BYTES: u64 = 512 << 20;
 /// Printed when enough files are synced for the power to fail.
 const CUT: &str = "boot: cut";
-/// Writing goes on for this time.
+/// Time of writing before the cut.
 const CUT_AFTER: Duration = Duration::from_millis(700);
-/// What `fsck.segno -a` says of a volume that lost power; a replay is no error, so the exit code stays 0.
+/// The line of `fsck.segno -a` for a volume that lost power. A replay is no error, so the exit code stays 0.
 const REPLAYED: &str = "what a crash left was replayed";
 const DIRS: [&str; 2] = ["/mnt/plain", "/mnt/journal"];
 

@@ -9,7 +9,7 @@ pub struct Case {
     /// Sizes of its devices.
     pub mib: &'static [u64],
     pub operations: u32,
-    /// Files that populate makes besides.
+    /// Further files that populate makes.
     pub files: u32,
     /// How much populate may write, in MiB.
     pub budget: u64,
@@ -61,8 +61,9 @@ const fn compressed(name: &'static str, options: &'static str) -> Case {
     Case { operations: 400, budget: 24, options: Some(options), ..case(name, MKFS, &[192]) }
 }
 
-/// Every algorithm, and clusters of 4, 16, 64 and 256 blocks. fsck.f2fs 1.15 miscounts file blocks behind a missing direct node, and so
-/// does not count the mark of a compressed cluster there ("has i_blocks"): a sparse file can fail a row, by chance of the seed.
+/// Every algorithm, and clusters of 4, 16, 64 and 256 blocks. fsck.f2fs 1.15 miscounts file blocks that
+/// follow a missing direct node, and so does not count the mark of a compressed cluster there ("has
+/// i_blocks"): a sparse file can fail a row, by chance of the seed.
 pub static COMPRESSED: [Case; 16] = [
     compressed("lzo 4", "compress_extension=*,compress_algorithm=lzo,compress_log_size=2"),
     compressed("lz4 4", "compress_extension=*,compress_algorithm=lz4,compress_log_size=2,compress_chksum"),

@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use super::cases::Case;
 
-/// The superblock has so much room for the path of a device, its end included.
+/// Size of a device's path in the superblock, its terminating zero included.
 const DEVICE_PATH_MAX: usize = 64;
 
-/// Files that have a MiB of the first device for themselves.
+/// Files for which the first device gets another MiB.
 const FILES_PER_MIB: u64 = 25;
 
 /// Copy of this program in the folder of all jobs.
@@ -24,11 +24,11 @@ pub struct Job {
     pub seed: u64,
     /// The writer loses power once, after its first turn.
     pub cut: bool,
-    /// Folder of the images and of everything told about them.
+    /// Folder of the images and of all manifests and logs about them.
     pub dir: PathBuf,
     pub devices: Vec<PathBuf>,
     pub steps: Vec<Step>,
-    /// Who could read it only.
+    /// The side that could only read it.
     pub read_only: Option<&'static str>,
 }
 
@@ -36,7 +36,7 @@ pub struct Job {
 #[derive(Serialize)]
 pub struct Step {
     pub name: String,
-    /// What was wrong; nothing if it went well.
+    /// The error; none if the step succeeded.
     pub failure: Option<String>,
 }
 

@@ -194,7 +194,7 @@ fn told(turn: &Turn<'_>) -> String {
     format!("{}\n{}", log.trim_end(), dmesg.join("\n"))
 }
 
-/// Everything f2fs logs counts, but for what it says on a good day.
+/// Fails if f2fs logged anything but messages of normal operation.
 pub fn complaints(dmesg: &str) -> Result<()> {
     const GOOD: [&str; 10] = [
         "Mounted with checkpoint version",

@@ -26,12 +26,12 @@ use crate::paths::target_dir;
 use crate::twin::Machine;
 use segno_testkit::Rng;
 
-/// A script says so where it could change nothing.
+/// Printed by a script that could change nothing.
 const READ_ONLY: &str = "handover: read-only";
 const PROMISES: &str = "promises";
-/// A field not every file system can tell, and not every FUSE server.
+/// A field that not every file system and not every FUSE server has.
 const BTIME: &str = " btime=";
-/// Kept before the power goes.
+/// Promises that are made before the power is cut.
 const PROMISES_MIN: usize = 6;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
@@ -50,7 +50,7 @@ pub struct Handover {
     writer: Who,
     #[arg(long, value_enum, default_value = "segno")]
     reader: Who,
-    /// What runs Linux
+    /// The machine that runs Linux
     #[arg(long, value_enum, default_value = "qemu")]
     machine: Machine,
     /// Volumes handed over after an unmount
@@ -67,7 +67,7 @@ pub struct Handover {
     /// Volumes on which all files are compressed, instead of those of all formats
     #[arg(long)]
     compressed: bool,
-    /// Small files on each volume, besides those of its operations
+    /// Small files on each volume, in addition to those of its operations
     #[arg(long, value_name = "N", default_value_t = 0)]
     files: u32,
     /// Only the volume of this row (repeat)
@@ -167,7 +167,7 @@ struct Relay {
     /// Second opinion where segno takes part.
     checker: Option<Segno>,
     jobs: Vec<Job>,
-    /// What populate could not do on each side's mounts.
+    /// Operations that populate had to skip on each side's mounts.
     skips: BTreeMap<&'static str, BTreeSet<String>>,
     rng: Rng,
 }
@@ -255,7 +255,7 @@ fn turn_script(job: &Job, number: usize, last: bool) -> String {
     let manifest = format!("$XTASK manifest --maps --ctime $DIR --out $OUT/turn{number}");
     let seed = job.seed + 100 * number as u64;
     let Case { operations, files, budget, .. } = job.case;
-    // What a seek tells of data not yet written out may change when it is.
+    // The data ranges of data that is not written yet may change when it is written.
     let populate = format!("$XTASK populate --seed {seed} --budget {budget} $DIR");
     let settle = format!("sync -f $DIR && {manifest}.left");
     match (number, last) {
@@ -303,12 +303,12 @@ fn judge(job: &Job, number: usize, skips: &mut BTreeSet<String>) -> Result<()> {
     Ok(())
 }
 
-/// All but a last line that was being written when the power went: what it says was not promised yet.
+/// All lines but an incomplete last one: nothing was promised by a line that the power cut interrupted.
 fn whole_lines(log: &str) -> &str {
     log.rfind('\n').and_then(|end| log.get(..=end)).unwrap_or_default()
 }
 
-/// The lines of files that had nothing to do with the power cut; directories may have got new names.
+/// The lines of files that were not changed before the power cut; directories may have got new names.
 fn untouched(manifest: &str, touched: &str) -> String {
     let touched: BTreeSet<&str> = touched.lines().collect();
     let kept = manifest.lines().filter(|line| {
@@ -318,7 +318,7 @@ fn untouched(manifest: &str, touched: &str) -> String {
     kept.flat_map(|line| [line, "\n"]).collect()
 }
 
-/// What populate said it skipped, without how often.
+/// The operations that populate skipped, without their counts.
 fn skips_in(log: &str) -> impl Iterator<Item = String> {
     let skipped = log.lines().filter_map(|line| line.strip_prefix("populate: skipped "));
     skipped.map(|line| line.rsplit_once(", ").map_or(line, |(what, _)| what).to_owned())

@@ -1,4 +1,4 @@
-//! What became of the volumes, for people and for programs.
+//! The results of all volumes, for people and for programs.
 
 use anyhow::Result;
 use serde_json::{Value, json};

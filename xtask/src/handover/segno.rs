@@ -19,7 +19,7 @@ const MOUNT_LIMIT: Duration = Duration::from_secs(60);
 
 pub struct Segno {
     pub program: PathBuf,
-    /// For its mounts, beside what a volume demands.
+    /// Mount options, in addition to those that a volume requires.
     pub options: Option<String>,
     /// Limit of one turn.
     pub timeout: Duration,
@@ -53,7 +53,7 @@ impl Segno {
         self.options.as_deref().into_iter().chain(job.case.options).flat_map(|o| ["-o", o])
     }
 
-    /// Read-only where it says that only that will do.
+    /// Mounts read-only if Segno requires that.
     fn mount(&self, job: &Job) -> Result<Access> {
         let command = || {
             let mut command = Command::new(&self.program);
@@ -81,12 +81,12 @@ impl Segno {
         unmounted
     }
 
-    /// SIGKILL of the server: what it had written is in the image, what it had not is lost.
+    /// SIGKILL of the server: the data that it had written is in the image, the rest is lost.
     fn cut_one(&self, turn: &Turn<'_>, promises: &Promises) -> Result<()> {
         let dir = turn.job.mount_point();
         let mut mount = Command::new(&self.program);
         mount
-            // Linux replays what fsyncs log in F2FS's own way.
+            // Linux replays only F2FS's roll-forward chain.
             .args(["mount", "--foreground", "-o", "journal=off"])
             .args(self.mount_options(turn.job))
             .args(further(turn.job))
@@ -211,7 +211,7 @@ fn wait_lines(log: &Path, lines: usize, script: &mut Task, limit: Duration) -> R
     }
 }
 
-/// Takes a dead mount out of the way; there is nothing to tell if none was there.
+/// Detaches a dead mount; it is no error if there is none.
 fn detach(dir: &Path) {
     for (program, option) in [("umount", "-l"), ("fusermount3", "-uz")] {
         if is_mounted(dir).unwrap_or(false) {

@@ -1,10 +1,10 @@
-//! What both sides can do, and what a volume's turn consists of.
+//! The operations of both sides, and the turn of a volume.
 
 use anyhow::Result;
 
 use super::job::Job;
 
-/// One of the two that the volumes pass between.
+/// One of the two file systems that the volumes pass between.
 pub trait Side {
     fn name(&self) -> &'static str;
 
@@ -18,7 +18,7 @@ pub trait Side {
     fn cut(&self, turns: &[Turn<'_>], promises: &Promises) -> Vec<Result<()>>;
 }
 
-/// A volume and what is to be done while it is mounted.
+/// A volume and the script to run while it is mounted.
 pub struct Turn<'a> {
     pub job: &'a Job,
     /// Names the files of this turn in the job's folder.
@@ -28,7 +28,7 @@ pub struct Turn<'a> {
     pub script: String,
 }
 
-/// When the power goes.
+/// When the power is cut.
 pub struct Promises {
     /// File in the job's folder that gets a line for each promise.
     pub log: &'static str,

@@ -22,7 +22,7 @@ const ROOM: &str = "32M";
 const ALGORITHMS: [&str; 6] = ["lz4", "lz4:9", "zstd", "zstd:19", "lzo", "lzo-rle"];
 const CLUSTERS: [&str; 4] = ["2", "4", "6", "8"];
 
-/// Linux mounts images of `segno build`: plain, read-only, compressed; it continues writing on those that can be written
+/// Linux mounts images of `segno build`: plain, read-only, compressed; it continues writing on writable ones
 #[derive(Args)]
 pub struct Images {
     /// Only layouts whose options contain this
@@ -83,7 +83,7 @@ impl Images {
         Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// Lets Linux read the images, and write those that can be; returns how many are wrong.
+    /// Lets Linux read the images, and write to the writable ones. Returns the number of failures.
     fn visit(&self, images: &[Image], wanted: &str, program: &Path) -> Result<u32> {
         let boot = Boot::new(
             script(images),

@@ -19,7 +19,7 @@ pub fn plant(dir: &Path, files: u32) -> Result<()> {
     for i in 0..files {
         let folder = dir.join(format!("d{}", i / EACH));
         fs::create_dir_all(&folder)?;
-        // Up to 100 KB, some up to 3 MB, and sizes around those of blocks and clusters.
+        // Up to 100 KB, some up to 3 MB, and sizes close to those of blocks and clusters.
         let size = match i % (30 * share) {
             0 => rng.below(3_000_000),
             1..=3 => 4096 * (1 << rng.below(9)) + rng.below(3),

@@ -11,7 +11,8 @@ use crate::paths::run;
 
 pub struct Git;
 
-/// A commit is acknowledged when its reference is on the disk: git syncs files, and nobody but us the directories.
+/// A commit is acknowledged when its reference is on the disk: git syncs files, this script syncs the
+/// directories.
 const WORK: &str = r#"
 cd "$1" || exit
 n=$2
@@ -71,7 +72,7 @@ impl Program for Git {
     }
 }
 
-/// git leaves them to whoever cleans up after a crash.
+/// Removes the lock files, which git leaves after a crash for the user to remove.
 fn remove_locks(dir: &Path) -> Result<()> {
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();

@@ -1,4 +1,5 @@
-//! Real programs on a mount whose server is killed: what they were told is done must be there afterwards.
+//! Real programs on a mount whose server is killed: changes that were acknowledged to them must be there
+//! afterwards.
 
 mod git;
 mod postgres;
@@ -18,13 +19,13 @@ use segno_testkit::Rng;
 use volume::Volume;
 use worker::Worker;
 
-/// A program that says what is done, and can tell afterwards whether it is.
+/// A program that prints each acknowledged change, and can verify afterwards that they are there.
 trait Program {
-    /// What the table calls it.
+    /// Its name in the table.
     fn name(&self) -> String;
     /// MiB of its volume.
     fn size(&self) -> u32;
-    /// Makes what it works on, in an empty directory.
+    /// Makes the data that it works on, in an empty directory.
     fn prepare(&mut self, dir: &Path) -> Result<()>;
     /// Starts working; `from` was the last thing done.
     fn work(&mut self, dir: &Path, from: u64) -> Result<Worker>;
@@ -54,10 +55,11 @@ pub struct Kills {
     /// Without the metadata journal
     #[arg(long)]
     no_journal: bool,
-    /// What was acknowledged may be gone after a kill, but the volume and the program's own check must be right
+    /// Acknowledged changes may be lost after a kill, but the volume and the program's own check must be
+    /// right
     #[arg(long)]
     may_lose: bool,
-    /// The mount comes back by itself, with restart=remount: the time without service is measured
+    /// The keeper mounts again, with restart=remount: the time without service is measured
     #[arg(long)]
     restart: bool,
     /// Further mount options
@@ -104,7 +106,7 @@ struct Tally {
     /// Kills after which something acknowledged was gone, or a database without a journal on disk was made anew.
     lossy: u32,
     failures: Vec<String>,
-    /// Times without service, where the mount came back by itself.
+    /// Times without service, if the mount was made again.
     outages: Vec<Duration>,
 }
 
@@ -158,7 +160,7 @@ fn report(tallies: &[Tally], seed: u64) -> ExitCode {
     ExitCode::from(u8::from(failures > 0))
 }
 
-/// One volume: the server is killed several times, and what is there is looked at each time.
+/// One volume: the server is killed several times, and the program verifies its changes each time.
 fn series(
     segno: &Path,
     work: &Path,

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal};
 /// Longer than any mount or unmount takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// See the module. Unmounted, and removed, when dropped.
+/// An image and its mount point. Unmounted, and removed, when dropped.
 pub struct Volume {
     segno: PathBuf,
     image: PathBuf,

@@ -1,4 +1,4 @@
-//! Processes that work on the mount. One of them prints a number for each thing that it was told is done.
+//! Processes that work on the mount. One of them prints a number for each change that was acknowledged to it.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 /// How long a program may take to notice that its file system is gone.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// See the module.
+/// The processes, and the last number that was printed.
 pub struct Worker {
     talker: Child,
     reader: JoinHandle<()>,
@@ -24,7 +24,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Starts a command whose lines of output are the numbers of what is done.
+    /// Starts a command whose lines of output are the numbers of acknowledged changes.
     pub fn start(command: &mut Command, others: Vec<Child>) -> Result<Self> {
         let mut talker = command
             .stdin(Stdio::null())
@@ -49,7 +49,7 @@ impl Worker {
         self.last.load(Ordering::Relaxed)
     }
 
-    /// Waits for the end, which comes when the mount fails; returns the last thing that was acknowledged.
+    /// Waits for the end, when the mount fails. Returns the last acknowledged number.
     pub fn end(mut self) -> Result<u64> {
         let begun = Instant::now();
         while self.talker.try_wait().context("waiting for the work")?.is_none() {
@@ -80,7 +80,7 @@ fn end_with_children(child: &mut Child) -> Result<()> {
     child.wait().context("waiting for a program")?;
     for pid in below {
         if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-            // It may have ended by itself.
+            // It may have ended already.
             let _gone = kill_process(pid, Signal::KILL);
         }
     }

@@ -1,4 +1,4 @@
-//! What is in a file: a checksum of its bytes, and where its data and holes are.
+//! The contents of a file: a checksum of its bytes, and the ranges of its data and holes.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -15,7 +15,7 @@ const CHUNK: usize = 64 * PAGE;
 /// Files up to this size are read from end to end; of larger ones the holes only at their edges.
 const READ_WHOLE_MAX: u64 = 64 << 20;
 
-/// Byte ranges that hold data, as lseek(2) tells; everything else is a hole.
+/// Byte ranges that hold data, as lseek(2) reports them; everything else is a hole.
 pub fn data_ranges(file: &File, size: u64) -> Result<Vec<(u64, u64)>, Errno> {
     let mut ranges = Vec::new();
     let mut at = 0;

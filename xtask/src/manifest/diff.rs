@@ -1,4 +1,4 @@
-//! The difference of two manifests, told by file and field.
+//! The differences of two manifests, listed by file and field.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ pub struct Comparison {
     /// Field to leave out, such as dsize or btime (repeat)
     #[arg(long = "ignore", value_name = "FIELD")]
     pub ignored: Vec<String>,
-    /// Only what the first manifest tells counts; the second may have more files, and files more fields
+    /// Compare only what is in the first manifest; the second may have more files, and files more fields
     #[arg(long)]
     pub subset: bool,
 }

@@ -29,7 +29,7 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Fails when a file could not be read; its line then says why.
+    /// Fails if a file could not be read; its line then has the error.
     pub fn run(self) -> Result<ExitCode> {
         let out: Box<dyn Write> = match &self.out {
             Some(file) => {

@@ -22,7 +22,7 @@ const XATTR_SHOWN_MAX: usize = 64;
 /// The kernel's limit for a value and for the list of names.
 const XATTR_MAX: usize = 64 << 10;
 
-/// What a line tells beyond the common.
+/// Fields of a line in addition to the common ones.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct Detail {
     /// Add where data and holes are (SEEK_DATA, SEEK_HOLE)
@@ -93,7 +93,7 @@ impl Walk<'_> {
         line.field("uid", stat.stx_uid);
         line.field("gid", stat.stx_gid);
         line.field("nlink", stat.stx_nlink);
-        // How large a directory is depends on how it came about, not on what is in it: its own key, to be ignored.
+        // The size of a directory depends on its history, not on its contents: a separate key, to be ignored.
         line.field(if is_dir { "dsize" } else { "size" }, stat.stx_size);
         line.field("mtime", time(&stat.stx_mtime));
         self.add_times(&mut line, &stat);

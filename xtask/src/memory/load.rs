@@ -1,4 +1,4 @@
-//! What is done on the mount.
+//! The loads on the mount.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -9,12 +9,12 @@ use anyhow::{Context, Result, ensure};
 /// Files in a directory, where the number of names in one is not the point.
 const PER_DIRECTORY: u64 = 1000;
 
-/// See the module.
+/// A load, by the files or data that it makes.
 #[derive(Clone, Copy)]
 pub enum Load {
     /// Many empty files: made, listed with their attributes, looked up.
     Files { count: u64 },
-    /// The same in one directory, removed in the end.
+    /// Many empty files in one directory: made, listed, looked up, removed.
     Directory { count: u64 },
     /// Small files: written, then copied.
     Copies { count: u64 },

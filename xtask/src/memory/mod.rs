@@ -13,9 +13,10 @@ use crate::kills::volume::Volume;
 use load::Load;
 
 const MIB: u64 = 1 << 20;
-/// What a server may take besides its cache: the program, buffers of requests, blocks in flight, allocator slack.
+/// Memory that a server may use in addition to its cache: the program, buffers of requests, blocks in flight,
+/// allocator slack.
 const ALLOWANCE: u64 = 128 * MIB;
-/// The same for the small loads, which leave no allocator slack to speak of.
+/// The allowance for the small loads, which cause almost no allocator slack.
 const ALLOWANCE_QUICK: u64 = 32 * MIB;
 
 /// Measure the peak memory of a server with many files, a large directory, copies and much data; root or fusermount3

@@ -1,4 +1,4 @@
-//! Operations on what a file has besides content and name: attributes, ACLs, mode, owner, times.
+//! Operations on the properties of a file other than content and name: attributes, ACLs, mode, owner, times.
 
 use std::fs::{self, Permissions};
 use std::os::unix::ffi::OsStrExt;
@@ -40,7 +40,7 @@ impl Worker {
             1 => ("security xattr", "security"),
             _ => ("user xattr", "user"),
         };
-        // Small ones go into the inode, large ones need a node of their own.
+        // Small ones go into the inode, large ones need a separate node.
         let length = if self.rng.chance(20) { self.rng.between(300, 3000) } else { self.rng.below(60) };
         let name = format!("{space}.{}{}", "n".repeat(self.rng.index(30)), self.rng.below(10));
         let value = random_bytes(&mut self.rng, length);

@@ -39,7 +39,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Blocks written far apart in time, so that the file lies in pieces.
+    /// Blocks written far apart in time, so that the file is fragmented.
     pub(super) fn create_fragmented(&mut self) -> Result<()> {
         let blocks = self.rng.between(4, 40);
         if !self.spend(blocks * BLOCK) {

@@ -17,17 +17,18 @@ use crate::manifest::{Detail, escape, line_of};
 
 /// Change files and fsync them one by one, writing down what has to survive a power cut
 ///
-/// Between them other files change without fsync. Of what fsync promised there is a manifest line in LOG, on disk
-/// before the next change begins. After the cut `manifest-diff --subset LOG MANIFEST` has to find nothing. Run it on a
-/// tree that was synced; which of its files are changed at all is in LOG.touched, before they are.
+/// Other files change in between without fsync. LOG gets a manifest line of the data that fsync acknowledged,
+/// on disk before the next change begins. After the cut `manifest-diff --subset LOG MANIFEST` has to find
+/// nothing. Run it on a tree that was synced. LOG.touched names the files of the tree before they are
+/// changed.
 #[derive(Args)]
 pub struct Durable {
     dir: PathBuf,
-    /// Manifest of what is promised; not on the volume under test
+    /// Manifest of the promised files; not on the volume under test
     log: PathBuf,
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// End after this many promises if the power does not go before
+    /// Number of promises after which it ends
     #[arg(long, default_value_t = 200)]
     count: u32,
 }
@@ -47,7 +48,7 @@ impl Durable {
     }
 }
 
-/// Fields fdatasync promises; mtime and mode may be those of before.
+/// Fields that fdatasync makes durable; mtime and mode may be the previous ones.
 const DATASYNC_FIELDS: [&str; 3] = ["type", "size", "crc"];
 /// Files kept changing without fsync.
 const NOISE_MAX: usize = 12;

@@ -245,7 +245,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Removes a directory, with what is in it if that is only files.
+    /// Removes a directory and the files in it, unless it has subdirectories.
     pub(super) fn remove_dir(&mut self) -> Result<()> {
         let Some(dir) = self.any_subdir() else { return Ok(()) };
         if self.tree.dirs.iter().any(|other| other.starts_with(&dir) && *other != dir) {

@@ -31,7 +31,7 @@ pub struct Populate {
     /// How many operations
     #[arg(long, default_value_t = 300)]
     ops: u32,
-    /// Make this many files, mostly small, in directories of 25 before all operations
+    /// Number of files, mostly small, to make in directories of 25 before all operations
     #[arg(long, default_value_t = 0)]
     files: u32,
     /// Change what is there: overwrite, truncate, rename, unlink
@@ -134,7 +134,7 @@ struct Worker {
     skips: Skips,
     written: u64,
     budget: u64,
-    /// What only root may do is skipped for others.
+    /// Errors of operations that need root, which others skip.
     refusals: &'static [Errno],
 }
 

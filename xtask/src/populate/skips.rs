@@ -1,4 +1,4 @@
-//! What a mount does not offer is skipped by name; every other error ends the run.
+//! Operations that a mount does not offer are skipped by name; every other error ends the run.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use crate::errno;
 
-/// Errors by which a file system says that it does not have something.
+/// Errors by which a file system reports that it does not have an operation.
 const NOT_OFFERED: [Errno; 3] = [Errno::OPNOTSUPP, Errno::NOSYS, Errno::NOTTY];
 
 /// Counts what was skipped.
@@ -17,7 +17,8 @@ pub struct Skips {
 }
 
 impl Skips {
-    /// `Some` if it was done, `None` if the mount does not offer it, which some operations tell by further errors.
+    /// `Some` if it was done, `None` if the mount does not offer it. `refusals` are further errors that mean
+    /// this for the operation.
     pub fn attempt<T>(
         &mut self,
         what: &'static str,

@@ -1,4 +1,4 @@
-//! What is known of the tree that is being changed: paths relative to its root, by kind.
+//! The known state of the tree that is being changed: paths relative to its root, by kind.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! The cases, each with what was there before, what the other one does, and what is to be there afterwards.
+//! The cases: the state of the volume before, the changes by Linux or another program, and the expected state
+//! afterwards.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -31,7 +32,7 @@ pub struct Case {
     /// Options of Linux's mount.
     pub mount: &'static str,
     pub script: &'static str,
-    /// What is to be afterwards; gives what was found.
+    /// Checks the state afterwards, and describes it.
     pub judge: fn(&Prepared) -> Result<String>,
 }
 
@@ -210,11 +211,11 @@ pub const CASES: [Case; 15] = [
 
 /// Names that more than fill a small ring by half, at which an apply begins.
 const NAMES: u64 = 60_000;
-/// What an apply has written of nodes when it is cut.
+/// Bytes of nodes that an apply has written when the server is killed.
 const WRITTEN: u64 = 1 << 20;
 /// Open files without a name.
 const ORPHANS: u32 = 40;
-/// An apply may end before the commit beside it does.
+/// Attempts: an apply may end before the concurrent commit.
 const TRIES: u32 = 10;
 
 /// A journaled volume.
@@ -226,11 +227,11 @@ pub struct Prepared {
     side: Option<PathBuf>,
     /// Version of the checkpoint that was torn or repaired.
     pub torn: u64,
-    /// Its newest checkpoint, or what only the journal had, is lost, which a check of ours says.
+    /// Its newest checkpoint, or changes that only the journal had, are lost; `segno check` must report that.
     is_lost: bool,
     /// fsck.f2fs takes files that are open and have no name for lost.
     hides_orphans: bool,
-    /// What the image is when somebody else gets it.
+    /// The contents of the image when it is handed over.
     given: Vec<u8>,
 }
 
@@ -255,7 +256,8 @@ impl Prepared {
         self.volume.image()
     }
 
-    /// What checkers find before somebody else gets it: the last checkpoint of a crashed volume is a whole volume.
+    /// Results of the checkers before the volume is handed over: the last checkpoint of a crashed volume is a
+    /// whole volume.
     pub fn check_before(&self) -> Result<()> {
         if !self.hides_orphans {
             crate::fsck::require_clean(self.image())?;
@@ -267,19 +269,19 @@ impl Prepared {
         Ok(())
     }
 
-    /// The same at the end.
+    /// Results of the checkers at the end.
     pub fn check_after(&self) -> Result<()> {
         crate::fsck::require_clean(self.image())?;
         self.volume.check()
     }
 
-    /// Somebody else gets it.
+    /// Hands the volume over.
     pub fn give(&mut self) -> Result<()> {
         self.given = fs::read(self.image()).context("reading the image")?;
         Ok(())
     }
 
-    /// Whoever had it wrote nothing.
+    /// Nothing was written since the volume was handed over.
     fn is_unchanged(&self) -> Result<()> {
         let now = fs::read(self.image()).context("reading the image")?;
         let block = BLOCK as usize;
@@ -295,14 +297,14 @@ impl Prepared {
         Ok(())
     }
 
-    /// The same, marked read-only while it is mounted.
+    /// A journaled volume that is marked read-only while it is mounted.
     fn guarded(&mut self, mkfs: &[&str]) -> Result<()> {
         let (journal, options) = (["--journal", "8M"], ["-o", "journal=on,nodiscard"]);
         self.volume = Volume::make(&self.segno, &self.work, MIB, &[&journal, mkfs].concat(), &options)?;
         Ok(())
     }
 
-    /// The same with files that are open and have no name, in a checkpoint and in the journal.
+    /// A journaled volume with open files that have no name, in a checkpoint and in the journal.
     fn orphans(&mut self) -> Result<()> {
         let options = ["-o", "journal=on,nodiscard"];
         self.volume = Volume::make(&self.segno, &self.work, MIB, &["--journal", "1M"], &options)?;
@@ -338,7 +340,7 @@ impl Prepared {
         Ok(())
     }
 
-    /// The same with a journal in a file.
+    /// A journaled volume with its journal in a file.
     fn beside(&mut self) -> Result<()> {
         let side = self.work.join("side");
         let file = fs::File::create(&side).context("making the journal's file")?;
@@ -373,7 +375,8 @@ impl Prepared {
         Ok(())
     }
 
-    /// New names until their journal is half full, which begins an apply; a commit beside it; and the end, before the apply's.
+    /// Creates names until their journal is half full, which begins an apply. Then commits concurrently, and
+    /// kills the server before the apply ends.
     fn cut_in_apply(&mut self) -> Result<()> {
         for _ in 0..TRIES {
             let mount = ["-o", "journal=on,nodiscard,noguard"];
@@ -497,7 +500,8 @@ impl Prepared {
         Ok(format!("{} groups replayed", groups.unwrap_or(0)))
     }
 
-    /// What our next mount finds: always the base, the journal's file or Linux's as said.
+    /// Checks the files that our next mount has: always the base, the journal's file if `logged`, Linux's if
+    /// `linux`.
     pub fn has(&self, logged: bool, linux: bool) -> Result<()> {
         let server = self.volume.mount()?;
         let root = self.volume.dir();

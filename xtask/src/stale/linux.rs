@@ -12,14 +12,14 @@ use crate::twin::{Boot, Kill, Machine, Run};
 /// Printed when everything is done that is to be done before the power goes.
 const CUT_LINE: &str = "stale: cut now";
 
-/// What Linux says of a volume with the mark.
+/// Messages of Linux about a volume with the mark.
 const MARKED: [&str; 3] = [
     "Allow to mount readonly mode only",
     "orphan cleanup on readonly fs",
     "quota file may be corrupted, skip loading it",
 ];
 
-/// A volume, and what to do with it while it is mounted at `$DIR`.
+/// A volume, and the script to run while it is mounted at `$DIR`.
 pub struct Guest<'a> {
     pub name: &'a str,
     pub image: &'a Path,

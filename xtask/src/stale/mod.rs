@@ -1,4 +1,5 @@
-//! What becomes of a journal when somebody who does not know it has had the volume: Linux, fsck.f2fs, a backup.
+//! Tests a journal whose volume was used by a program that does not know the journal: Linux, fsck.f2fs, a
+//! backup.
 
 mod cases;
 mod linux;
@@ -26,7 +27,7 @@ pub struct Stale {
     /// The segno program [default: target/release/segno]
     #[arg(long, env = "SEGNO", value_name = "PROGRAM")]
     segno: Option<PathBuf>,
-    /// What runs Linux
+    /// The machine that runs Linux
     #[arg(long, value_enum, default_value = "qemu")]
     machine: Machine,
     /// Folder for images and logs
@@ -41,7 +42,7 @@ pub struct Stale {
 struct Row {
     case: &'static Case,
     volume: Option<Prepared>,
-    /// What was found, or what was wrong.
+    /// The state that was found, or an error.
     result: Result<String>,
 }
 

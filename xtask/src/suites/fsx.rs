@@ -59,7 +59,7 @@ impl Fsx {
         installed("fsx", VERSION).map(drop)
     }
 
-    /// What is left of a failed seed is kept below `target/fsx`; the closing line counts seeds and operations.
+    /// The files of a failed seed are kept below `target/fsx`; the closing line counts seeds and operations.
     pub fn run(self) -> Result<ExitCode> {
         let program = installed("fsx", VERSION)?;
         let place = Workplace::new(&self.dir, &format!("fsx-{}", std::process::id()))?;

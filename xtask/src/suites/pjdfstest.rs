@@ -15,7 +15,7 @@ use super::{Workplace, installed};
 const VERSION: &str = "0.2.2";
 /// Where tests of EXDEV find another file system.
 const OTHER_FILE_SYSTEM: &str = "/dev/shm";
-/// Users that every system has besides root.
+/// Users, other than root, that every system has.
 const USERS: [&str; 2] = ["nobody", "daemon"];
 
 /// Run pjdfstest on a directory of a mounted volume (needs root)

@@ -20,7 +20,7 @@ use crate::paths::target_dir;
 /// Status of a guest that ended without running the script to its end.
 pub const STATUS_DIED: u8 = 125;
 
-/// What runs the guest.
+/// The machine that runs the guest.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub enum Machine {
     /// QEMU: Debian's kernel, any number of disks; slow without KVM
@@ -47,7 +47,7 @@ impl Machine {
     }
 }
 
-/// When to pull the plug: some time after the guest printed a line, or after it started printing at all.
+/// When to cut the power: some time after the guest printed a line, or after its first line of output.
 #[derive(Clone, Debug)]
 pub struct Kill {
     pub on_line: Option<String>,
@@ -67,7 +67,7 @@ pub struct Boot {
     /// A guest that resets itself boots again, with the same script.
     pub reboots: bool,
     pub timeout: Duration,
-    /// Folder the guest sees as its root.
+    /// Folder that is the root of the guest.
     pub share: PathBuf,
     pub kill: Option<Kill>,
     /// Pass the script's output on while it runs.
@@ -86,7 +86,7 @@ pub enum Outcome {
     Died,
 }
 
-/// What a guest left behind.
+/// The result of a guest.
 #[derive(Debug)]
 pub struct Run {
     pub outcome: Outcome,
@@ -140,8 +140,8 @@ impl Boot {
             Machine::UserMode => user_mode::command(self, &room)?,
         };
         let started = Instant::now();
-        // A pipe that stays open: at the end of stdin qemu would unplug the port, and the guest's output with it. A group,
-        // because a guest in user mode has a process for each of its own.
+        // A pipe that stays open: at the end of stdin qemu would unplug the port, and the guest's output with
+        // it. A process group, because a guest in user mode has a host process for each of its processes.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let child = command.spawn().with_context(|| format!("starting {command:?}"))?;
         let mut guest = Guest { child };
@@ -219,7 +219,7 @@ struct Guest {
 }
 
 impl Guest {
-    /// SIGKILL: what the guest had written is in the image, what it had not is lost, as in a power cut.
+    /// SIGKILL: the data that the guest had written is in the image, the rest is lost, as in a power cut.
     fn end(&mut self) -> Result<()> {
         if self.child.try_wait().context("waiting for the guest")?.is_none() {
             kill_process_group(Pid::from_child(&self.child), Signal::KILL).context("killing the guest")?;
@@ -231,7 +231,7 @@ impl Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        // Nothing is left to be told: either it has ended, or an error is on its way up already.
+        // There is nothing to report: either the guest has ended, or an error is being returned already.
         let _ = self.end();
     }
 }

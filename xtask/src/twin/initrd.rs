@@ -10,7 +10,7 @@ use super::kernel::{BOOT_MODULES, Kernel};
 
 const INIT: &str = include_str!("init.sh");
 
-/// What `/init` calls, and what the kernel calls to load a module.
+/// Programs that `/init` calls, and that the kernel calls to load a module.
 const APPLETS: [&str; 9] = [
     "bin/sh",
     "bin/mount",

@@ -1,7 +1,7 @@
 //! Debian's kernel, taken apart: `vmlinux`, the modules a guest may need, a static busybox.
 //!
-//! Nothing is installed. The packages are downloaded with apt, unpacked with `dpkg -x`, and what is needed is
-//! kept below `target/kernel-twin/VERSION`; later runs need no network.
+//! Nothing is installed. The packages are downloaded with apt and unpacked with `dpkg -x`. The needed files
+//! are kept below `target/kernel-twin/VERSION`; later runs need no network.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::paths::{run, target_dir, tool};
 
-/// Loaded at boot: disks, the shared root, the output port, and f2fs with the crc32 it asks for at mount time.
+/// Loaded at boot: disks, the shared root, the output port, and f2fs with the crc32 that it requires at mount
+/// time.
 pub const BOOT_MODULES: [&str; 8] = [
     "virtio_pci",
     "virtio_blk",

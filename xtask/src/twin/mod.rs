@@ -31,7 +31,7 @@ pub struct KernelTwin {
     /// Raw image, in order /dev/vda, /dev/vdb, ..., in user mode /dev/ubda, /dev/ubdb, ... (repeat)
     #[arg(long = "disk", value_name = "IMAGE")]
     disks: Vec<PathBuf>,
-    /// End the guest after this many seconds
+    /// Time limit of the guest, in seconds
     #[arg(long, value_name = "SECS", default_value_t = 300)]
     timeout: u64,
     /// Folder the guest has as its root

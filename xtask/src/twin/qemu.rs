@@ -16,11 +16,12 @@ pub const DISKS_MAX: usize = 24 * 8;
 
 const MEMORY_MIB: &str = "1024";
 
-/// A panic must end qemu (-no-reboot) and not wait. On a busy host the guest's processor may stand still for long, which is
-/// nobody's fault here: watchdogs of the processor are off, that of hung tasks is not. The rest saves boot time under emulation.
+/// A panic must end qemu (-no-reboot) and not wait. On a busy host the guest's processor may stall for long,
+/// which is no fault of the guest: watchdogs of the processor are off, the watchdog of hung tasks is on. The
+/// rest saves boot time under emulation.
 const APPEND: &str = "console=ttyS0 quiet panic=-1 nosoftlockup rcupdate.rcu_cpu_stall_suppress=1 mitigations=off nokaslr no_timer_check";
 
-/// The command of a boot, and what it runs on.
+/// The command of a boot, and the accelerator it runs with.
 pub fn command(boot: &Boot, room: &Room) -> Result<(Command, &'static str)> {
     ensure!(boot.script.is_some(), "a guest of QEMU runs a script; --machine user-mode boots a disk");
     let kernel = Kernel::obtain()?;
@@ -70,7 +71,7 @@ fn accelerator() -> &'static str {
 fn add_disk(command: &mut Command, index: usize, disk: &Path) -> Result<()> {
     let path = disk.canonicalize().with_context(|| format!("disk {}", disk.display()))?;
     let (slot, function) = (8 + index / 8, index % 8);
-    // writeback: what the guest has written survives the death of qemu.
+    // writeback: data that the guest has written survives the death of qemu.
     command.arg("-drive").arg(format!(
         "file={},if=none,id=disk{index},format=raw,cache=writeback,discard=unmap",
         comma_free(&path)?

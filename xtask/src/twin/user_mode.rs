@@ -18,7 +18,8 @@ const BUILD: &str = include_str!("user_mode_kernel.sh");
 
 const INIT: &str = include_str!("user_mode_init.sh");
 
-/// The command of a boot, and what it runs on. The console's output is on standard error, that of the script on standard output.
+/// The command of a boot, and the machine it runs on. The console's output is on standard error, that of the
+/// script on standard output.
 pub fn command(boot: &Boot, room: &Room) -> Result<(Command, &'static str)> {
     ensure!(boot.virtiofs.is_none(), "user-mode Linux has no virtiofs");
     ensure!(boot.share == Path::new("/"), "the root of user-mode Linux is the host's");

@@ -34,7 +34,7 @@ impl Export {
         Ok(export)
     }
 
-    /// Waits for the end, which comes with that of the guest.
+    /// Waits for the end; the server ends with the guest.
     pub fn end(mut self) -> Result<()> {
         let begun = Instant::now();
         loop {

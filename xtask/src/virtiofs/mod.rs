@@ -26,11 +26,13 @@ const RESETS: &str = include_str!("resets.sh");
 const IMAGE_BYTES: u64 = 1 << 30;
 /// Printed when enough files are synced for the power to fail.
 const CUT: &str = "virtiofs: cut";
-/// Writing goes on for this time, and longer in each of so many rounds.
+/// Time of writing before the cut. It grows by this time each round, and starts again after [`CUT_STEPS`]
+/// rounds.
 const CUT_AFTER: Duration = Duration::from_millis(150);
 const CUT_STEPS: u32 = 10;
 
-/// Boots Linux without F2FS on a volume of `segno export`: smoke test, requests beside those of a mount, power cuts, resets
+/// Boots Linux without F2FS on a volume of `segno export`: smoke test, requests compared with those of a
+/// mount, power cuts, resets
 ///
 /// The volume is checked with `segno check` and fsck.f2fs after each boot.
 #[derive(Args)]
@@ -56,7 +58,8 @@ pub struct Virtiofs {
     /// Run fsx in the guest, and nothing else
     #[arg(long, group = "only")]
     fsx: bool,
-    /// Compare the times of a few workloads with QEMU's virtiofsd on ext4 in so many rounds, and do nothing else; needs root
+    /// Compare the times of a few workloads with QEMU's virtiofsd on ext4 in ROUNDS rounds, and do nothing
+    /// else; needs root
     #[arg(long, group = "only", value_name = "ROUNDS")]
     virtiofsd: Option<u32>,
     /// Limit of one boot, in seconds
@@ -92,7 +95,7 @@ impl Virtiofs {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// One boot with an export of its own.
+    /// One boot with a new export.
     fn boot(&self, place: &Place, script: &str, cut: Option<Cut>) -> Result<Run> {
         let export = Export::start(place, &self.options)?;
         let cuts_server = cut.as_ref().is_some_and(|cut| cut.kills_server);
@@ -127,7 +130,8 @@ impl Virtiofs {
         Ok(())
     }
 
-    /// Kills the guest during fsyncs, and at every second time the server. What was acknowledged has to be there.
+    /// Kills the guest during fsyncs, and every second time the server, too. Acknowledged files have to be
+    /// there.
     fn cut(&self, place: &Place, round: u32) -> Result<()> {
         let script = DURABLE.replace("@ROUND@", &round.to_string());
         let cut = Cut { after: CUT_AFTER * (round % CUT_STEPS + 1), kills_server: round % 2 == 1 };

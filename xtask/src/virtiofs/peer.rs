@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Times of the workloads, in milliseconds.
 type Times = BTreeMap<String, Vec<u64>>;
 
-/// Prints the medians of so many rounds that alternate.
+/// Prints the medians of `rounds` alternating rounds.
 pub fn compare(virtiofs: &Virtiofs, place: &Place, rounds: u32) -> Result<()> {
     let peer = Peer::new(&virtiofs.work)?;
     let (mut ours, mut theirs) = (Times::new(), Times::new());
@@ -54,7 +54,7 @@ fn median(times: &mut [u64]) -> u64 {
     times.get(times.len() / 2).copied().unwrap_or(0)
 }
 
-/// An ext4 file system in an image beside that of the volume; unmounted when it is dropped.
+/// An ext4 file system in another image; unmounted when it is dropped.
 struct Peer {
     dir: PathBuf,
 }
@@ -102,7 +102,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Waits for the end, which comes with that of the guest.
+    /// Waits for the end; the server ends with the guest.
     fn end(mut self) -> Result<()> {
         let begun = Instant::now();
         while self.0.try_wait()?.is_none() {

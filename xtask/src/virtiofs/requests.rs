@@ -1,4 +1,4 @@
-//! Requests of a workload in a guest, beside those of a mount of this machine.
+//! Requests of a workload in a guest, compared with those of a mount of this machine.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,7 +28,7 @@ pub fn compare(guest: &Run, place: &Place, work: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What the workload prints on a new volume that is mounted here, through /dev/fuse.
+/// The output of the workload on a new volume that is mounted here, through /dev/fuse.
 fn mounted(place: &Place, work: &Path) -> Result<Vec<String>> {
     let (image, dir) = (work.join("mounted"), work.join("mnt"));
     fs::create_dir_all(&dir)?;

@@ -15,7 +15,7 @@ use crate::twin::Boot;
 const SECTOR: u64 = 512;
 /// Emulated processors are slow.
 const PATIENCE: Duration = Duration::from_secs(3600);
-/// Between the counters and what fio reports.
+/// Prefix of lines that are not part of fio's report.
 const MARK: &str = "waf: ";
 
 pub fn measure(segno: &Path, work: &Path, case: Case) -> Result<Measured> {

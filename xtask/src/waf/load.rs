@@ -17,7 +17,7 @@ const TIMES: u64 = 4;
 /// Bytes of the file that may be dirty. Both keep half of that dirty, a hundredth of the file.
 pub const DIRTY_LIMIT: u64 = 16 << 20;
 
-/// What is measured.
+/// A load to measure.
 #[derive(Clone, Copy)]
 pub struct Case {
     /// Distribution of the offsets, as fio names it.
@@ -35,7 +35,7 @@ pub struct Measured {
     /// How long the longest of 1,000 writes took, and the longest of all.
     pub p999: Duration,
     pub longest: Duration,
-    /// What else is known about them.
+    /// Further facts, as text.
     pub detail: String,
 }
 
@@ -56,7 +56,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// For a file of this path on a volume with so much space for users.
+    /// The load on a file of this path, on a volume with `user_bytes` for files.
     pub fn of(case: Case, file: &Path, user_bytes: u64) -> Self {
         // fio writes whole requests: it would leave the file shorter than it is to be, and begin the second run with a new, empty one.
         let size = user_bytes * case.fill / 100 / FILL * FILL;
@@ -93,7 +93,7 @@ pub fn user_bytes(segno: &Path, image: &Path) -> Result<u64> {
         .context("segno info has no user_bytes")
 }
 
-/// What fio says of its writes.
+/// The writes in fio's report.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Reported {
     pub bytes: u64,

@@ -1,4 +1,5 @@
-//! Write amplification of overwrites on nearly full volumes: Segno's mount beside Linux's F2FS, on the same geometry.
+//! Write amplification of overwrites on nearly full volumes: Segno's mount compared with Linux's F2FS, on the
+//! same geometry.
 
 mod linux;
 mod load;

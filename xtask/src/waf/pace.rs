@@ -1,4 +1,5 @@
-//! What a write may wait for at most: the moves that one block placed pays for, and a checkpoint, at the rate of the device.
+//! Upper bound of the wait of one write: the moves that one placed block pays for, and a checkpoint, at the
+//! rate of the device.
 
 use std::fs;
 use std::path::Path;
@@ -9,13 +10,14 @@ use anyhow::{Context, Result};
 use super::load::{fio, total_time};
 use crate::paths::run;
 
-/// Blocks that one block placed has moved at most.
+/// Upper bound of the blocks that cleaning moves for one placed block.
 const MOVES: u64 = 512;
-/// Moved blocks are written so many bytes at a time.
+/// Size of the writes of moved blocks.
 const WRITTEN_AT_ONCE: u64 = 256 << 10;
 const BLOCK: u64 = 4096;
 
-/// The time to read 512 scattered blocks of an image and to write as many in order beside it, and of a checkpoint.
+/// The time to read 512 scattered blocks of an image, to write as many in order to another file, and to make
+/// a checkpoint.
 pub fn time_to_move(image: &Path, work: &Path, checkpoint: impl FnOnce() -> Result<()>) -> Result<Duration> {
     let copies = work.join("copies");
     let of_image = format!("--filename={}", image.display());

@@ -1,4 +1,4 @@
-//! Segno's part: a mount of its own, its counters, and the kernel's of what its server wrote.
+//! Segno's part: a mount, its counters, and the kernel's counter of the bytes that its server wrote.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -66,7 +66,7 @@ fn manifest_diff_ends_as_diff_does() {
     assert_eq!(xtask(&["manifest-diff", text(&left), text(&left)]).status.code(), Some(0));
 }
 
-/// What is promised is still there when nothing was lost, and is missed when something was.
+/// Promised files are found if nothing was lost, and reported missing otherwise.
 #[test]
 fn promises_are_kept_without_a_cut_and_broken_ones_found() {
     let home = tempfile::tempdir().unwrap();

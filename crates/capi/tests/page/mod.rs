@@ -72,7 +72,7 @@ pub fn of_header(header: &str) -> String {
     let all = declarations(rest);
     let functions = || all.iter().filter(|d| d.name().is_some());
     let names: Vec<_> = functions().filter_map(Declared::name).collect();
-    // The second paragraph says how the header is made.
+    // The second paragraph describes how the header is made.
     let (title, description) = about.split_once("\n *\n").unwrap();
     let (_, description) = description.split_once("\n *\n").unwrap();
     let title = title.trim_start_matches("/* segno.h: ").trim_end_matches('.');

@@ -99,7 +99,7 @@ struct MetadataArgs {
     /// Owners, modes and capabilities: Android's canned fs_config
     #[arg(long, value_name = "FILE")]
     fs_config: Vec<PathBuf>,
-    /// What paths get that no --fs-config lists; without it they are an error
+    /// Owner and modes of paths that no --fs-config lists; without it they are an error
     #[arg(long, value_name = "UID:GID:DIRMODE:FILEMODE", value_parser = config_default)]
     fs_config_default: Option<(u32, u32, u16, u16)>,
     /// SELinux contexts; several files are one in the order given
@@ -270,7 +270,7 @@ fn print(image: &Path, report: &Report, as_json: bool) -> Result<()> {
     Ok(out::report(as_json, Schema("segno.build", 1), &json, words)?)
 }
 
-/// Without headroom, which is an option of its own.
+/// `auto` has no headroom here: `--headroom` is a separate option.
 fn chosen_size(text: &str) -> Result<Size, String> {
     if text == "auto" { Ok(Size::Auto(Headroom::Bytes(0))) } else { size::parse(text).map(Size::Bytes) }
 }

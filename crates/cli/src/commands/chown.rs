@@ -24,7 +24,7 @@ pub struct Args {
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
-    /// UID, UID:GID or :GID, as numbers: names of this machine are not those of the volume
+    /// UID, UID:GID or :GID, as numbers: the volume may have other users than this machine
     #[arg(value_name = "OWNER")]
     owner: Owner,
     /// Paths on the volume

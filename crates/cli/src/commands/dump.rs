@@ -15,9 +15,10 @@ use std::path::PathBuf;
 
 /// Show an on-disk structure
 ///
-/// WHAT is one of sb [1|2], cp [1|2], nat [A..B], sit [A..B], ssa [A..B], node NID, inode INO, path PATH, dentry PATH|INO,
-/// xattr PATH|INO, orphans, quota, chain, journal, block ADDR, segment N, owner ADDR. Ranges end before B. Each structure is
-/// read by itself, so damaged volumes can be shown; an error stands beside what is wrong.
+/// WHAT is one of sb [1|2], cp [1|2], nat [A..B], sit [A..B], ssa [A..B], node NID, inode INO, path PATH,
+/// dentry PATH|INO, xattr PATH|INO, orphans, quota, chain, journal, block ADDR, segment N, owner ADDR. Ranges
+/// end before B. Each structure is read without the others, so that damaged volumes can be shown; an error is
+/// printed next to the field that is wrong.
 #[derive(clap::Args)]
 pub struct Args {
     /// Print JSON
@@ -64,7 +65,7 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The fields of a document: those of a structure, or `entries` of several.
+/// The fields of a document: the fields of one structure, or `entries` for several structures.
 fn named(shown: Value) -> Value {
     if shown.is_array() { json!({ "entries": shown }) } else { shown }
 }

@@ -43,12 +43,12 @@ pub fn run(args: &Args) -> Result<()> {
     refuse_others(&settings).map_err(usage)?;
     segno_fuse::share_heap();
     let path = args.vhost_user.display();
-    // Who sees the socket may end the server: a signal is kept until it serves.
+    // A client that sees the socket may send a signal: signals are queued until the server runs.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let socket = Socket::bind(&args.vhost_user).with_context(|| format!("cannot listen on {path}"))?;
     let image = settings.find_devices(&args.image, &args.devices)?;
     let open = || Devices::open(&absolute(&image)?, &settings, open_volume);
-    // Of a volume on this machine nothing else is opened.
+    // Storage on this machine is open by now; the server opens no other file of it.
     let confinement = Confinement::new(&args.confine).caches(settings.store.cache.as_deref());
     let devices = confinement.opened(&image, open)?;
     let served = devices.mount()?;

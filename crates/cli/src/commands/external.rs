@@ -17,7 +17,7 @@ pub struct Unparsed {
     _arguments: Vec<OsString>,
 }
 
-/// Replaces this process, so that exit code and signals are those of the other program.
+/// Replaces this process, so that exit code and signals are the other program's.
 pub fn run() -> Outcome {
     let here = directory()?;
     let sibling = here.join(PROGRAM);

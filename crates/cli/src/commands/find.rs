@@ -16,9 +16,10 @@ use std::process::ExitCode;
 
 /// List the volumes in a disk image, and how to name them
 ///
-/// Reads GPT, MBR and Android super images, raw or sparse; finds the volume behind a squashfs, and in an image without partition table
-/// searches all of it. All commands take the names: IMAGE#2 is the second partition, IMAGE#NAME the one of that name, IMAGE#@BYTES what
-/// begins at that byte. The exit code is 1 if there is no volume.
+/// Reads GPT, MBR and Android super images, raw or sparse. Finds the volume that follows a squashfs, and
+/// searches all of an image without partition table. All commands take the names: IMAGE#2 is the second
+/// partition, IMAGE#NAME the partition of that name, IMAGE#@BYTES the volume that begins at that byte. The
+/// exit code is 1 if there is no volume.
 #[derive(clap::Args)]
 pub struct Args {
     /// Report as JSON

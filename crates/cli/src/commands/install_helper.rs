@@ -19,9 +19,10 @@ pub const NAMES: &[&str] = &[
 
 /// Link this program by the names of f2fs-tools in a directory
 ///
-/// By these names it takes the options of mkfs.f2fs, make_f2fs, fsck.f2fs, sload.f2fs, dump.f2fs, f2fslabel and mount.f2fs. In a directory
-/// before the others in PATH, tools that call them use Segno; mount(8) looks for mount.f2fs in /sbin alone. What the kernel has mounted stays
-/// with the kernel. The Debian package segnofs-f2fs-compat does the same for the whole machine, and keeps the originals.
+/// By these names it takes the options of mkfs.f2fs, make_f2fs, fsck.f2fs, sload.f2fs, dump.f2fs, f2fslabel
+/// and mount.f2fs. In a directory before the others in PATH, tools that call them use Segno; mount(8) looks
+/// for mount.f2fs in /sbin alone. Mounts of the kernel are left to the original programs. The Debian package
+/// segnofs-f2fs-compat does the same for the whole machine, and keeps the originals.
 #[derive(clap::Args)]
 pub struct Args {
     /// Remove the links instead

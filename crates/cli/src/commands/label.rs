@@ -9,7 +9,8 @@ use serde_json::json;
 
 /// Show or change the label of a volume
 ///
-/// Changing it opens the volume, which recovers what a crash left. On a mount the ioctl FS_IOC_SETFSLABEL does it.
+/// Changing it opens the volume, which recovers changes left by a crash. On a mount the ioctl
+/// FS_IOC_SETFSLABEL does it.
 #[derive(clap::Args)]
 pub struct Args {
     /// Report as JSON

@@ -1,4 +1,4 @@
-//! `segno mounts`: what is mounted, with the options in force.
+//! `segno mounts`: lists mounts with the options in force.
 use crate::document::Schema;
 use crate::exit::Outcome;
 use crate::image;
@@ -55,7 +55,7 @@ fn described(mount: &Mount) -> Value {
     })
 }
 
-/// The options that a mount was given, of what [`OPTIONS_XATTR`] reads as.
+/// The options given for a mount, from the value of [`OPTIONS_XATTR`].
 pub fn given(options: &Value) -> Vec<String> {
     let all = options.as_object().into_iter().flat_map(Map::values);
     all.filter_map(|option| Some(option["given"].as_str()?.to_owned())).collect()

@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 
 /// Move or rename files and directories of an image
 ///
-/// An existing file is replaced, at once also in the face of a power cut.
+/// An existing file is replaced atomically, even if the power is cut.
 #[derive(clap::Args)]
 pub struct Args {
     /// Replace existing files, as without it
     #[arg(short, long, overrides_with = "no_clobber")]
     force: bool,
-    /// Leave existing files, and what would replace them, where they are
+    /// Keep existing files, and do not move the files that would replace them
     #[arg(short, long, overrides_with = "force")]
     no_clobber: bool,
     /// Paths on the volume

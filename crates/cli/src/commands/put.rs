@@ -122,7 +122,7 @@ struct Source<'a> {
     dirs: Option<Dirs>,
     /// In a directory of the volume.
     name: PathBuf,
-    /// What of it is not copied.
+    /// Paths that are not copied.
     exclude: &'a [Exclude],
 }
 
@@ -216,7 +216,7 @@ fn room_for(volume: &Volume, needed: u64) -> Result<()> {
     Ok(())
 }
 
-/// Writes a file of what comes in, which has its name when it is complete.
+/// Writes standard input to a file, which gets its name when it is complete.
 fn stdin_to(volume: &Volume, force: bool, path: &Path) -> Result<Tally> {
     let to = show::path(path);
     let found = volume.symlink_metadata(path).ok();

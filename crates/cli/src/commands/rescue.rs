@@ -201,7 +201,7 @@ fn copy(
     listing.finish("files and directories", more)
 }
 
-/// What was left of the volume.
+/// Describes which structures of the volume were found.
 fn about(plan: &Plan<'_, '_>, (nodes, foreign): (usize, usize), left_out: &LeftOut) -> Value {
     let Plan { volume, tree, .. } = plan;
     json!({

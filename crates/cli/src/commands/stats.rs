@@ -23,7 +23,7 @@ pub struct Args {
     /// Print an object on a line, with --watch one each time: t, dt, abs (values), rate (change of totals a second)
     #[arg(long, conflicts_with = "json")]
     json_lines: bool,
-    /// Print again after so many seconds, until interrupted
+    /// Print again every SECONDS seconds, until interrupted
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "json")]
     watch: Option<u64>,
     /// Describe each counter

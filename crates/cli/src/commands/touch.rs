@@ -59,7 +59,7 @@ impl FileCommand for Args {
 }
 
 impl Args {
-    /// To be set as those of the last access and of the last change of content.
+    /// The new times of last access and of last change of content.
     fn times(&self, files: &Files<'_>) -> Result<(Time, Time)> {
         if let Some(path) = &self.reference {
             let found = on_volume(path, self.found(files, path))?;

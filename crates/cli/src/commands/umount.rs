@@ -36,7 +36,8 @@ pub fn run(args: &Args) -> Result<()> {
     let mount = find(&args.dir)?;
     let dead = table::probe(&mount.dir).is_err_and(image::is_dead);
     let on_store = store::is_url(&mount.source);
-    // A reader of an object store holds nothing, and a writer may be beside it.
+    // Nothing needs to be waited for after a read-only mount of an object store, and a writer may run at the
+    // same time.
     let server = (on_store && !mount.read_only).then(|| ServerProcess::of(&mount.dir)).flatten();
     unmount(&mount)?;
     table::bound(&mount).map_or(Ok(()), |place| Err(mounted_elsewhere(&mount, &place)))?;
@@ -188,7 +189,8 @@ fn mounted_elsewhere(mount: &Mount, place: &str) -> anyhow::Error {
     anyhow!("{} is in use until it is unmounted {place} too", mount.source.display())
 }
 
-/// The mount is gone from the table before the last checkpoint is written. The server goes on while the volume is mounted elsewhere.
+/// The mount is removed from the table before the last checkpoint is written. The server runs on while the
+/// volume is mounted elsewhere.
 fn wait_until(mount: &Mount, closed: impl Fn() -> bool) -> Result<()> {
     let start = Instant::now();
     let mut next_note = QUIET;

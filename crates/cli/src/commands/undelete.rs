@@ -29,9 +29,10 @@ const SCHEMA: Schema = Schema("segno.undelete", 1);
 
 /// Find deleted files and copy them to a directory
 ///
-/// Unmount the volume first: what is written to it, and discards, destroy deleted data. The image is only read. Without --to, files are
-/// listed with the share of their blocks that is proven to be theirs still; other blocks become holes. Blocks of zeros are
-/// not proven, as a discarded block reads as zeros. The exit code is 1 if any file is partial, doubtful or not copied.
+/// Unmount the volume first: writes to it, and discards, destroy deleted data. The image is only read.
+/// Without --to, files are listed with the share of their blocks that is proven to be theirs still; other
+/// blocks become holes. Blocks of zeros are not proven, as a discarded block reads as zeros. The exit code is
+/// 1 if any file is partial, doubtful or not copied.
 #[derive(clap::Args)]
 pub struct Args {
     /// List only, also with --to

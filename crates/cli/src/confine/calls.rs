@@ -136,7 +136,7 @@ const PLACEMENT: [(u32, u8); 2] = [(nr::__NR_sched_setaffinity, 0), (nr::__NR_sc
 /// Types of the commands of ioctl that change or stop file systems.
 const FILE_SYSTEMS: [u32; 3] = [0x58, 0x94, 0xf5];
 
-/// What a filter permits.
+/// System calls that a filter permits beyond the common ones.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Leaves {
     /// Connections to servers.
@@ -154,7 +154,7 @@ type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Refuses them to all threads. The error names the missing restriction.
 pub fn restrict(leaves: Leaves) -> Result<(), String> {
-    // A C library without clone3 starts threads with clone, whose flags a filter sees.
+    // A C library without clone3 starts threads with clone, whose flags a filter can check.
     let clone3 = numbers(nr::__NR_clone3).into_iter().map(|number| (number, Vec::new())).collect();
     apply(program(clone3, ENOSYS))?;
     apply(rules(leaves).and_then(|rules| program(rules, EPERM)))
@@ -165,11 +165,11 @@ pub fn restrict(leaves: Leaves) -> Result<(), String> {
 pub enum Rings {
     /// Further ones.
     New,
-    /// Further ones, and changes of those that exist.
+    /// Further rings, and changes of rings that exist.
     All,
 }
 
-/// Refuses rings to all threads. Those that exist are used on.
+/// Refuses rings to all threads. Existing rings stay usable.
 pub fn restrict_rings(rings: Rings) -> Result<(), String> {
     let [setup, register, _enter] = RINGS;
     let refused: &[u32] = if rings == Rings::All { &[setup, register] } else { &[setup] };
@@ -219,7 +219,7 @@ fn sockets(network: bool) -> Result<Vec<SeccompRule>, BackendError> {
     if !network {
         return Ok(Vec::new());
     }
-    // The C library looks at the interfaces of the machine, by netlink, when it resolves names.
+    // The C library lists the network interfaces, by netlink, when it resolves names.
     let families = [AF_INET, AF_INET6, AF_NETLINK];
     let others = families.map(|family| condition(0, SeccompCmpOp::Ne, family));
     Ok(vec![SeccompRule::new(others.into_iter().collect::<Result<_, _>>()?)?])
@@ -260,7 +260,7 @@ fn condition(argument: u8, operator: SeccompCmpOp, value: u32) -> Result<Seccomp
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value.into())
 }
 
-/// Numbers of the calls that are refused whatever their arguments are.
+/// Numbers of the calls that are refused with any arguments.
 #[cfg(test)]
 pub(super) fn refused(leaves: Leaves) -> Result<std::collections::BTreeSet<i64>, BackendError> {
     Ok(rules(leaves)?.into_iter().filter(|(_, when)| when.is_empty()).map(|(number, _)| number).collect())

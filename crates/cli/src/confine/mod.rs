@@ -121,7 +121,8 @@ impl Confinement {
         self.rule(directory_of(file), Access::Files).writes(file).keeping(FILES)
     }
 
-    /// Makes files of all kinds below a directory, with their attributes: those of a link or a special file are set by path. `security.*` attributes, like labels of SELinux, need CAP_SYS_ADMIN.
+    /// Makes files of all kinds below a directory, with their attributes. Attributes of a symbolic link or a
+    /// special file are set by path. `security.*` attributes, like labels of SELinux, need CAP_SYS_ADMIN.
     pub fn fills(mut self, dir: &Path, preserve: Preserve) -> Self {
         self.leaves.attributes = true;
         let devices = preserve.contains(Preserve::DEVICES);
@@ -148,13 +149,14 @@ impl Confinement {
         self.rule(dir, Access::Tree { devices: false }).keeping(FILES)
     }
 
-    /// Removes this directory, if it is empty. So it may remove the other empty directories beside it.
+    /// Removes this directory, if it is empty. The right extends to the other empty directories of its
+    /// parent.
     pub fn removes(self, dir: &Path) -> Self {
         self.rule(directory_of(dir), Access::RemoveDirectories)
     }
 
-    /// Opens storage, then enters the restrictions. An object store starts threads when it is opened, and goes on to open connections and
-    /// files: it comes after them.
+    /// Opens storage, then enters the restrictions. An object store starts threads while it is opened, and
+    /// keeps opening connections and files: it is opened after the restrictions are entered.
     pub fn opened<T>(mut self, image: &Path, open: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
         if store::is_url(image) {
             self = self.with_store(image);

@@ -43,7 +43,7 @@ fn a_confined_process_has_what_was_left_to_it_and_nothing_else() {
     assert_eq!(run_inside(INSIDE.0, dir.path()), "");
 }
 
-/// Runs a test in a separate process; what it says if it fails.
+/// Runs a test in a separate process. Returns its output if it fails.
 fn run_inside(test: &str, dir: &Path) -> String {
     let out = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--ignored", "--nocapture"])

@@ -38,7 +38,8 @@ pub enum Kind {
 pub struct Reading {
     pub name: String,
     pub value: u64,
-    /// Its row, and what `*` stands for; `None` if this program does not know it.
+    /// Its row, and the part of the name that `*` stands for; `None` if this program does not know the
+    /// counter.
     pub row: Option<(&'static Counter, String)>,
 }
 
@@ -102,7 +103,8 @@ pub fn value(readings: &[Reading], name: &str) -> u64 {
     readings.iter().find(|r| r.name == name).map_or(0, |r| r.value)
 }
 
-/// What a mount writes, in blocks. Data blocks that cleaning moves are counted apart, node blocks are not.
+/// The counters of blocks that a mount writes. Data blocks that cleaning moves are counted separately, node
+/// blocks are not.
 pub const WRITTEN: [&str; 5] = ["data_blocks", "gc_data_blocks", "dent_blocks", "node_blocks", "meta_blocks"];
 
 /// Bytes written to the device for each byte that callers wrote.

@@ -10,7 +10,7 @@ use std::time::Instant;
 /// Name of the figure that is computed from others.
 pub const AMPLIFICATION: &str = "write_amplification";
 
-/// When, and what they were.
+/// The counters at one time.
 pub struct Moment {
     pub at: Instant,
     /// UUID of the volume, unless an older server does not report it.

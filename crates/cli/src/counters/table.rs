@@ -2,7 +2,7 @@
 use super::{Counter, Group, Kind};
 use std::sync::LazyLock;
 
-/// The figures of a spread: what its names end with, the ends of family and labels, and what follows its description.
+/// The figures of a spread: suffix of the name, suffixes of family and labels, and end of the description.
 const SPREAD: [(&str, &str, &str, &str); 3] = [
     ("_p50", "", "quantile=0.5", "median"),
     ("_p99", "", "quantile=0.99", "99 of 100 below"),
@@ -27,7 +27,7 @@ const fn now(name: &'static str, metric: &'static str, help: &'static str) -> Ro
     Row { kind: Some(Kind::Now), name, metric, help }
 }
 
-/// Median, 99th percentile and maximum of what was measured.
+/// Median, 99th percentile and maximum of a measured quantity.
 const fn spread(name: &'static str, metric: &'static str, help: &'static str) -> Row {
     Row { kind: None, name, metric, help }
 }

@@ -147,7 +147,7 @@ impl Call {
         self.text(letter)?.map(number).transpose()
     }
 
-    /// The options that Segno's command has too, each as the last one says unless all count.
+    /// The options that Segno's command has too. Of a repeated option the last one counts, unless all count.
     pub fn own(&self) -> Vec<OsString> {
         let mut words = Vec::new();
         for (at, (row, value)) in self.given.iter().enumerate() {
@@ -200,7 +200,7 @@ mod tests {
             ("mkfs.f2fs -qf -lname IMAGE 1000", "-q -f -l name", "IMAGE 1000"),
             ("make_f2fs IMAGE -l a -l b", "-l b", "IMAGE"),
             ("mkfs.f2fs -O a -O b,c -c /x -c /y IMAGE", "-O a -O b,c -c /x -c /y", "IMAGE"),
-            // systemd: the value of -g is the -f behind it.
+            // systemd: the value of -g is the -f that follows it.
             ("mkfs.f2fs -q -g -f -l L -t 0 DEV", "-q -l L -t 0", "DEV"),
             ("mkfs.f2fs -d1 -a0 -b 4096 -- -DEV", "", "-DEV"),
             ("fsck.f2fs -p 1 DEV", "", "DEV"),

@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 use segno_format::{BLOCK_SIZE, Features};
 use std::ffi::{OsStr, OsString};
 
-/// What `-g android` stands for on a volume that is written.
+/// Features that `-g android` adds on a writable volume.
 const ANDROID: &str = "encrypt,quota,project_quota,extra_attr,verity";
 
 pub fn run(call: &Call) -> Outcome {
@@ -65,7 +65,8 @@ fn words(call: &Call) -> anyhow::Result<Vec<OsString>> {
     Ok(words)
 }
 
-/// The number of sectors of 512 bytes. In the call they have the size that `-w` says, which is not recorded; Android's are blocks.
+/// The number of sectors of 512 bytes. The call counts in sectors of the size given with `-w`, which is not
+/// recorded; Android's are blocks.
 fn sectors(call: &Call, android: bool) -> anyhow::Result<Option<u64>> {
     let Some(text) = call.operands.get(1) else { return Ok(None) };
     let count: Option<u64> = text.to_str().and_then(|n| n.parse().ok());

@@ -47,8 +47,8 @@ pub fn run(program: &'static Program, args: &[OsString]) -> ExitCode {
     }))
 }
 
-/// The version of f2fs-tools whose options are taken: libblockdev reads it, and asks for at least 1.11. No version of f2fs-tools names segno,
-/// so that whoever needs the original can tell.
+/// The version of f2fs-tools whose options are taken: libblockdev reads it, and requires 1.11 or later. No
+/// version of f2fs-tools contains the name segno, so a script that needs the original can check for it.
 const VERSION_OF_TOOLS: &str = "1.16.0";
 
 fn version(tool: &Tool) -> Outcome {

@@ -1,4 +1,5 @@
-//! mount.f2fs, the helper that mount(8) calls for the type f2fs. What the kernel has stays with the kernel.
+//! mount.f2fs, the helper that mount(8) calls for the type f2fs. Mounts of the kernel are left to the
+//! original program.
 use super::become_program;
 use super::call::Call;
 use super::tool::{Effect, Name, Row};

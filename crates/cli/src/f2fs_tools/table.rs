@@ -5,7 +5,7 @@ use super::tool::{Row, Tool, flag, long, with};
 use super::{dump, fsck, label, mkfs, mount, sload};
 use crate::exit::{self, Outcome};
 
-/// A program, and what runs for it.
+/// A program of f2fs-tools, and the function that stands in for it.
 pub struct Program {
     pub tool: Tool,
     pub run: fn(&Call) -> Outcome,
@@ -27,7 +27,7 @@ pub const PROGRAMS: &[Program] = &[
         },
         run: mkfs::run,
     },
-    // A wrong command line of the original exits with 1, which to fsck(8) says that errors were corrected.
+    // The original exits with 1 after a wrong command line; for fsck(8), 1 means that errors were corrected.
     Program {
         tool: Tool {
             name: "fsck.f2fs",

@@ -1,4 +1,4 @@
-//! What a program of f2fs-tools is called, and what its options do here.
+//! Names of the programs of f2fs-tools, and the effects of their options here.
 
 /// A program of f2fs-tools.
 pub struct Tool {
@@ -7,7 +7,7 @@ pub struct Tool {
     /// Android's name of it.
     pub of_android: Option<&'static str>,
     pub options: &'static [Row],
-    /// Exit codes of a wrong command line, and of a failure without a code of its own.
+    /// Exit codes of a wrong command line, and of a failure that has no other code.
     pub usage: u8,
     pub failed: u8,
 }
@@ -32,14 +32,14 @@ pub enum Name {
     Long(&'static str),
 }
 
-/// What an option does here.
+/// The effect of an option here.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     /// Segno's command has the same one, of which the last counts.
     Same,
     /// Segno's command has the same one, of which all count.
     Each,
-    /// The program's module looks at it.
+    /// The program's module reads it.
     Own,
     /// As `Own`, with a digit as optional value that changes nothing.
     Level,
@@ -47,7 +47,7 @@ pub enum Effect {
     Nothing,
     /// It changes nothing with these values; why there are no others.
     Only(&'static [&'static str], &'static str),
-    /// It is refused: the reason, and what to do instead.
+    /// It is refused: the reason, and the option to use instead.
     Refused(&'static str),
 }
 

@@ -1,8 +1,9 @@
-//! What a manual page has that the command line does not tell: exit codes, files, environment, further pages.
+//! The parts of manual pages that are not in the command line's definition: exit codes, files, environment,
+//! further pages.
 use crate::commands::ctl::SETTINGS;
 use crate::exit::{self, fsck};
 
-/// Words and what they mean.
+/// Words with their meanings.
 pub type Entries = Vec<(String, String)>;
 type Rows = &'static [(&'static str, &'static str)];
 
@@ -74,7 +75,7 @@ pub const BUGS: &str = "docs/status.md of the sources lists what is missing. Rep
                     (segno --version), the command, what it printed, and the output of \"segno info\" and \"segno check\" if it \
                     concerns a volume. SECURITY.md of the sources says how to report a vulnerability.";
 
-/// What code 1 means, where it is not only a failure.
+/// The meaning of code 1, where it is not only a failure.
 const FAILED: Rows = &[
     ("chmod", "failed, or an operand failed; the others are done, and standard error names it"),
     ("chown", "failed, or an operand failed; the others are done, and standard error names it"),
@@ -171,7 +172,7 @@ const OF_STORE: Rows = &[
 
 const SEE_MOUNT: &str = "segno(5) segno-umount(1) mount(8) fstab(5) fusermount3(1) f2fs(5)";
 
-/// Pages besides segno(1).
+/// Related pages, in addition to segno(1).
 const SEE: Rows = &[
     ("segno", "segno(5) mkfs.segno(8) mount.segno(8) fsck.segno(8) mount(8) fstab(5) mkfs.f2fs(8)"),
     ("mkfs", "mkfs.segno(8) segno-build(1) segno-mount(1) mkfs.f2fs(8)"),

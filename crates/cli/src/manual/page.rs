@@ -113,7 +113,7 @@ fn option(arg: &Arg) -> String {
     format!(".TP\n{}\n{}\n", head.trim_end(), roff(&text))
 }
 
-/// Commands of a command, with their options; those of `segno` have pages.
+/// Commands of a command, with their options; commands of `segno` have separate pages.
 fn commands(command: &Command) -> String {
     let below = || command.get_subcommands().filter(|c| !c.is_hide_set());
     if below().next().is_none() {

@@ -13,7 +13,7 @@ pub fn listed(entries: &Entries) -> String {
     entries.iter().map(entry).collect()
 }
 
-/// Text that troff prints as it stands.
+/// Text that troff prints unchanged.
 pub fn roff(text: &str) -> String {
     let escape = |c: char| match c {
         '\\' => "\\e".into(),

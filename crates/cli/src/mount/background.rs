@@ -23,9 +23,10 @@ const READY: &[u8] = b"ready\n";
 /// How a server reports that the mount responds.
 #[derive(Debug)]
 pub enum Readiness {
-    /// Whoever started it sees its messages; systemd may wait for it.
+    /// Its messages are shown to the user who started it; systemd may wait for it.
     Foreground(Option<Systemd>),
-    /// The process that started it waits on its standard output, for which this one stands in then, and sees its messages.
+    /// The process that started it waits on its standard output, and shows its messages. The file then
+    /// replaces standard output.
     Kept(File),
     /// The command that started it waits on its standard output.
     Background(Surroundings),
@@ -49,7 +50,7 @@ impl Systemd {
     }
 
     fn ready(&self) {
-        // systemd reports that nothing came.
+        // If it does not arrive, systemd reports that.
         let _unsent = self.0.send(b"READY=1");
     }
 
@@ -106,7 +107,7 @@ impl Readiness {
             Self::Background(surroundings) => surroundings.detach(),
         };
         if let Err(e) = left {
-            // The mount works all the same.
+            // The mount works nevertheless.
             eprintln!("segno: the server could not detach from the terminal: {e}");
         }
     }
@@ -116,7 +117,7 @@ fn null() -> Result<File> {
     File::options().read(true).write(true).open("/dev/null").context("cannot open /dev/null")
 }
 
-/// Tells whoever waits on standard output, and closes that.
+/// Reports the mount to the process that waits on standard output, and closes standard output.
 fn leave_output(null: File) -> io::Result<()> {
     let mut waiting = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     dup2_stdout(null)?;
@@ -146,7 +147,7 @@ impl Surroundings {
             Log::Nowhere => dup2_stderr(&self.null)?,
         }
         out::is_logged();
-        // Whoever waits finds a server without descriptors that it does not need.
+        // The server has no unneeded descriptors when the waiting process continues.
         drop(self.null);
         tell(&mut waiting)
     }

@@ -1,8 +1,8 @@
 //! `-o restart=remount`: a process without a volume that starts the server of a mount, and starts it again when it has died.
 //!
-//! The broker of the server that died has detached the dead mount before it ends, and this process waits for both: it is the reaper of its
-//! descendants. If the broker was killed first, this process detaches it. So the directory is free when the next server starts, unless
-//! somebody else has mounted there.
+//! The broker of the server that died has detached the dead mount before it ends, and this process waits for
+//! both: it is the reaper of its descendants. If the broker was killed first, this process detaches the
+//! mount. So the directory is free when the next server starts, unless another process has mounted there.
 use super::background::{Readiness, start};
 use super::table;
 use crate::exit::Outcome;
@@ -124,7 +124,7 @@ impl Keeper {
         Some(inspect::superblock(&*device).ok()?.raw.uuid)
     }
 
-    /// Starts the next server, or says how it died.
+    /// Starts the next server. Returns the reason if that one died.
     fn again(&self, read_only: bool, death: Instant) -> Result<Result<Child, String>> {
         let mut command = self.command(read_only);
         if !self.foreground {
@@ -134,7 +134,7 @@ impl Keeper {
         if !is_ready {
             let mut said = String::new();
             if let Some(mut stderr) = child.stderr.take() {
-                // What came is shown.
+                // Shows the part of the messages that arrived.
                 let _cut = stderr.read_to_string(&mut said);
             }
             let status = child.wait().context("waiting for the server")?;
@@ -201,7 +201,7 @@ impl Keeper {
 struct Deaths(Vec<Instant>);
 
 impl Deaths {
-    /// Returns the number of those that are close together.
+    /// Adds a death. Returns the number of deaths within the last [`WITHIN`].
     fn add(&mut self, now: Instant) -> usize {
         self.0.push(now);
         self.0.retain(|death| now.duration_since(*death) < WITHIN);
@@ -234,7 +234,7 @@ impl Signals {
         Ok(Self(ours))
     }
 
-    /// Whether any came since the last call.
+    /// Whether any signal arrived since the last call.
     fn take(&self) -> bool {
         let mut bytes = [0; 16];
         (&self.0).read(&mut bytes).is_ok_and(|n| n > 0)

@@ -102,7 +102,7 @@ fn prepare() {
     segno_fuse::share_heap();
 }
 
-/// What `mount -v` says of a volume with more nodes than its reserve guards.
+/// The note of `mount -v` for a volume with more nodes than its reserve guards.
 fn beyond_guard(volume: &Volume) -> Option<String> {
     let nodes = volume.node_count();
     let guarded = volume.guarded();

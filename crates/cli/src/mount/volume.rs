@@ -113,7 +113,8 @@ impl Served {
     }
 }
 
-/// Prints notices, and ends the server if the volume stops: whoever keeps the mount makes it again, read-only.
+/// Prints notices, and ends the server if the volume stops: the keeper of the mount makes it again,
+/// read-only.
 fn ending(stopped: Arc<AtomicBool>) -> Observer {
     Observer::new(move |notice| {
         eprintln!("segno: {notice}");

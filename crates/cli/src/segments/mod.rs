@@ -27,7 +27,7 @@ const PICTURE_MODE: u32 = 0o666;
 /// How often a busy mount is read again before giving up.
 const ATTEMPTS: u32 = 20;
 
-/// What a segment holds.
+/// The contents of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Content {
     /// Nothing, and no log has it open.
@@ -45,7 +45,7 @@ pub struct Segment {
     pub content: Content,
     #[serde(rename = "valid_blocks")]
     pub valid: u16,
-    /// What the log that writes here holds.
+    /// Content of the log that writes here.
     pub log: Option<Content>,
     /// Seconds that the volume was mounted since its valid blocks were written, on average.
     #[serde(rename = "age_seconds")]
@@ -56,7 +56,7 @@ pub struct Segment {
 pub struct Segments {
     pub superblock: Superblock,
     pub checkpoint: RawCheckpoint,
-    /// Whether the journal behind the volume of an image has changes that the checkpoint lacks.
+    /// Whether the journal after the volume of an image has changes that the checkpoint lacks.
     pub journal_changes: bool,
     pub all: Vec<Segment>,
 }
@@ -176,7 +176,8 @@ impl Segments {
             .collect()
     }
 
-    /// Segments with valid blocks that no log has open, and those of them that are less than half full.
+    /// The number of segments with valid blocks that no log has open, and how many of them are less than half
+    /// full.
     pub fn scattered(&self) -> (u64, u64) {
         let used = || self.all.iter().filter(|s| s.valid > 0 && s.log.is_none());
         let sparse = used().filter(|s| u32::from(s.valid) < BLOCKS_PER_SEG / 2);

@@ -1,4 +1,5 @@
-//! A map as a picture that stands alone: title, cells with addresses, ages, legends, and what made it.
+//! A map as a self-contained picture: title, cells with addresses, ages, legends, and the command line that
+//! made it.
 use super::grid::{Cell, Grid};
 use super::shapes::{Paint, Picture, Shape, Squares, Text, age, cells};
 use super::{Content, Segments};

@@ -3,13 +3,13 @@ use super::shapes::{Paint, Picture, Shape, Squares, Text};
 use segno_format::text;
 use std::fmt::Write;
 
-/// Letters of a document of its own. Narrow windows, which shrink it, get larger ones.
+/// Fonts of a separate document. Narrow windows, which shrink it, get larger ones.
 const STYLE: &str = "svg { max-width: 100%; height: auto; background: #fff; } \
                      text { font: 24px system-ui, \"DejaVu Sans\", sans-serif; fill: #1f2328; } \
                      .title { font-size: 34px; font-weight: 600; } \
                      @media (max-width: 640px) { text { font-size: 37px; } .title { font-size: 44px; } }";
 
-/// The `<svg>` element without a size of its own; colours fit light and dark pages.
+/// The `<svg>` element without width and height; colours fit light and dark pages.
 pub fn element(picture: &Picture) -> String {
     svg(picture, "", "")
 }

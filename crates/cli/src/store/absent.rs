@@ -1,4 +1,4 @@
-//! A program that was built without object stores says so.
+//! Errors of a program that was built without object stores.
 use super::{Local, Settings, is_url};
 use anyhow::{Result, bail};
 use segno_device::{BlockDevice, OpenOptions};

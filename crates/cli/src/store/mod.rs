@@ -24,7 +24,7 @@ pub struct Local {
     pub is_remote: bool,
 }
 
-/// What `-o` says of the store.
+/// The settings of the store from `-o`.
 #[derive(Clone, Debug)]
 #[cfg_attr(not(feature = "store"), allow(dead_code, reason = "only object stores have a use for them"))]
 pub struct Settings {
@@ -38,7 +38,7 @@ pub struct Settings {
     /// Bytes that it may take.
     pub cache_bytes: u64,
     pub writeback: bool,
-    /// Read the volume as what the cache has, and the store has not, would have made it.
+    /// Read the volume with the staged objects of the cache that the store lacks.
     pub with_left: bool,
 }
 

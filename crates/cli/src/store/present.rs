@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Opens the volume at a URL; `None` if the first path is none.
+/// Opens the volume at a URL; `None` if the first path is not a URL.
 pub fn open(
     paths: &[PathBuf],
     options: OpenOptions,
@@ -103,7 +103,7 @@ pub fn drain(url: &Path, dir: &Path, insecure: bool) -> Result<()> {
     device(url, false, &settings)?.close().with_context(|| format!("cannot close {}", url.display()))
 }
 
-/// Opens the device as what a cache has, and the store has not, would have made it.
+/// Opens the device with the staged objects of a cache that the store lacks.
 pub fn with_left(url: &Path, dir: &Path, insecure: bool) -> Result<StoreDevice> {
     let cache = Some(existing(dir)?.to_owned());
     device(url, true, &Settings { insecure, cache, with_left: true, ..Settings::default() })

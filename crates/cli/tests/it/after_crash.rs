@@ -289,7 +289,8 @@ fn a_read_only_mount_shows_what_was_fsynced_and_stays_read_only() {
         assert!(tree(mount.0.as_ref()) == crashed.files, "{case}");
         let refused = File::create(Path::new(&mount.0).join("new")).unwrap_err();
         assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem, "{case}");
-        // The state in memory cannot go to the device: the server refuses, whatever the kernel's flag is.
+        // The state in memory cannot be written to the device: the server refuses, independently of the
+        // kernel's flag.
         let mut helper = Command::new(env!("CARGO_BIN_EXE_segno"));
         let _only_root =
             helper.arg0("mount.segno").args([&crashed.image, &mount.0, "-o", "remount,rw"]).output();

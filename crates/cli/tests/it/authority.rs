@@ -67,7 +67,7 @@ fn a_shutdown_needs_its_option() {
     }
 }
 
-/// The kernel sets no attribute there. Without the option it is refused all the same.
+/// The kernel sets no attribute there. Without the option the server still refuses it.
 #[test]
 fn a_mount_that_became_read_only_is_shut_down_too() {
     let script = "$S mount -o $T $I $M || exit 99; mount -o remount,ro $M; $S ctl $M shutdown=2; echo $?; $S umount $M; \

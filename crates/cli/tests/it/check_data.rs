@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 const BLOCK: usize = 4096;
 
-/// Text that compresses well; each cluster has a block of its own then.
+/// Text that compresses well: each compressed cluster fits in one block.
 fn content(bytes: usize) -> Vec<u8> {
     let lines = (0..).map(|i: u32| format!("{i} sheep, {} goats\n", i.wrapping_mul(7)));
     let mut text: Vec<u8> = lines.take(bytes / 10).flat_map(String::into_bytes).collect();

@@ -90,7 +90,7 @@ fn field(status: &str, name: &str) -> u64 {
     u64::from_str_radix(line.trim_start_matches(':').trim(), 16).unwrap()
 }
 
-/// The status of each thread once the process has a filter of system calls, which comes last.
+/// The status of each thread once the process has a filter of system calls, which is the last restriction.
 fn confined(child: &mut Child) -> Vec<String> {
     loop {
         let tasks = fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
@@ -131,7 +131,8 @@ fn each_command_gives_up_what_it_does_not_need() {
     }
 }
 
-/// The thread of a get has the rights of the command `get`, and the shell those of its user but to other system calls.
+/// The thread of a get has the rights of the command `get`. The shell keeps the user's rights, except for
+/// some system calls.
 #[test]
 fn a_shell_confines_each_get_in_a_thread() {
     let scratch = scratch();
@@ -224,7 +225,7 @@ fn no_thread_is_started_before_its_command_is_confined() {
         let traces = ["-e", "trace=clone,clone3,landlock_restrict_self,seccomp"];
         let Some((_, trace)) = traced(&scratch, &traces, command) else { return };
         let calls = trace.lines().filter_map(|line| line.split_whitespace().nth(1));
-        // Of a thread that ends while strace looks at it, the call is not known.
+        // For a thread that ends while strace inspects it, the call is unknown.
         let calls: Vec<_> =
             calls.filter_map(|call| call.split('(').next()).filter(|call| *call != "???").collect();
         if !calls.contains(&"landlock_restrict_self") {
@@ -297,7 +298,7 @@ fn commands_do_their_work_with_each_version_of_landlock() {
     }
 }
 
-/// A repair is decided on a terminal after the check, and opens the volume once more.
+/// On a terminal, the user decides about a repair after the check; the volume is opened again for it.
 #[test]
 fn a_volume_is_opened_again_for_a_repair_that_its_user_agrees_to() {
     let scratch = Scratch::new();

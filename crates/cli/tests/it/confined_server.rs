@@ -127,7 +127,8 @@ fn each_thread_of_a_server_has_no_rights_but_those_of_its_mount() {
         for task in tasks {
             let status = read_to_string(task.unwrap().path().join("status")).unwrap();
             threads += 1;
-            // One of the filters replaces clone3, and two refuse rings: first further ones, then changes of those that exist.
+            // One of the filters replaces clone3, and two refuse rings: first further rings, then changes of
+            // existing ones.
             let found = ["Seccomp", "Seccomp_filters", "NoNewPrivs"].map(|name| field(&status, name));
             assert_eq!(found, [2, 4, 1], "{options}\n{status}");
             let found = ["CapEff", "CapPrm", "CapInh"].map(|name| field(&status, name));
@@ -189,7 +190,8 @@ fn a_volume_that_cannot_be_mounted_leaves_neither_a_mount_nor_a_process() {
     }
 }
 
-/// What another has mounted over it stays, and the reason is in the log, which was opened before the restrictions.
+/// A mount over the server's mount is left in place. The reason is in the log, which was opened before the
+/// restrictions.
 #[test]
 fn a_mount_that_is_covered_is_left_and_the_log_has_the_reason() {
     if !can_mount() || !rustix::process::geteuid().is_root() {
@@ -283,7 +285,7 @@ fn no_ring_can_be_made_when_the_volume_is_read() {
     let Some(last_ring) = lines.iter().rposition(|line| line.contains("io_uring_setup(")) else {
         return println!("NOT TESTED: this kernel has no FUSE over io_uring, or it is off");
     };
-    // The offset is the largest number that is an argument of its own.
+    // The offset is the largest argument that is a plain number.
     let offset = |line: &str| line.split([',', ')']).filter_map(|word| word.trim().parse::<u64>().ok()).max();
     // The superblocks are at the start.
     let read = |line: &&str| line.contains(&scratch.image()) && offset(line).is_some_and(|at| at > 8192);

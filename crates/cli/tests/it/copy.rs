@@ -32,7 +32,8 @@ pub fn plant(root: &Path) {
         .unwrap();
 }
 
-/// What can be seen of a tree, by path. Sizes of directories and times of symbolic links depend on where they are.
+/// The visible properties of a tree, by path. Sizes of directories and times of symbolic links depend on
+/// where they are.
 pub fn look(root: &Path) -> BTreeMap<String, String> {
     let (mut seen, mut dirs) = (BTreeMap::new(), vec![root.to_owned()]);
     while let Some(dir) = dirs.pop() {
@@ -229,7 +230,7 @@ fn a_put_without_room_changes_nothing() {
     assert!(output(&["check", &image]).ends_with("clean\n"));
 }
 
-/// procfs says 0 bytes, whatever it has.
+/// procfs reports a size of 0 bytes for files that have content.
 #[test]
 fn a_file_without_a_size_is_copied_to_its_end_or_fails() {
     let scratch = Scratch::new();

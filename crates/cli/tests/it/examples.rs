@@ -80,7 +80,7 @@ fn every_example_runs() {
     }
 }
 
-/// What a user reads is what was run.
+/// The documented examples are the ones that were run.
 #[test]
 fn help_and_manual_pages_have_the_examples() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! `segno export` until a monitor connects; what follows is in the tests of `segno-virtiofs`.
+//! `segno export` until a monitor connects; the tests of `segno-virtiofs` continue from there.
 use super::{Scratch, output, refusal};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, metadata};

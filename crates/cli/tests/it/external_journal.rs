@@ -284,7 +284,8 @@ fn no_command_gives_up_a_journal_that_is_ahead_of_its_volume() {
     }
 }
 
-/// A new file gets the size of a journal behind the volume; of an existing one all is used, if nothing else is there.
+/// A new file gets the size of a journal after the volume. An existing file is used in full if it holds no
+/// other data.
 #[test]
 fn mkfs_makes_one_in_a_file() {
     let dir = tempfile::tempdir().unwrap();

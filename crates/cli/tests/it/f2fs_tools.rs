@@ -113,7 +113,7 @@ const FSCK: &[Call] = &[
     ("other options", "fsck.f2fs 1.15", "fsck.f2fs -p 1 -d 1 -q 1 --no-kernel-check IMG", 0, Both),
     ("the digit of -p in its word", "", "fsck.f2fs -p1 IMG", 0, Both),
     ("a sparse image", "mkf2fsuserimg.sh", "fsck.f2fs -S -M IMG", 0, Segno),
-    // The original says with 1 that errors were corrected.
+    // For the original, exit code 1 means that errors were corrected.
     ("a wrong call", "", "fsck.f2fs --sparkle IMG", 16, Segno),
     ("a wrong call", "", "fsck.f2fs IMG IMG", 16, Segno),
     ("what is not here", "", "fsck.f2fs -O casefold -C utf8 IMG", 16, Segno),
@@ -249,7 +249,7 @@ fn a_sparse_volume_unpacks_to_the_plain_one() {
     let scene = Scene::new();
     let (plain, sparse) = (image(&scene.scratch, "plain"), scene.scratch.path("sparse"));
     let options = "-g android -r -T 1 -U 01234567-89ab-cdef-0123-456789abcdef";
-    // What is sparse is not discarded.
+    // A sparse image is not discarded.
     assert!(scene.ours(&format!("make_f2fs {options} -t 0 IMG"), &plain).status.success());
     assert!(scene.ours(&format!("make_f2fs -S {BYTES} {options} IMG"), &sparse).status.success());
     let raw = scene.scratch.path("raw");
@@ -518,7 +518,7 @@ fn what_the_kernel_has_is_mounted_by_the_kernel() {
             Command::new(scene.links.join("mount.f2fs")).args(args).env("PATH", &path).output().unwrap();
         text(&call)
     };
-    // A remount of what is not Segno's is the kernel's in any case.
+    // A remount of a mount that is not Segno's is passed to the kernel in any case.
     let said = run(&["/dev/none", "/proc", "-o", "remount,ro,noatime"]);
     assert_eq!(said, "mount -i -t f2fs -o remount,ro,noatime -- /dev/none /proc\n");
     let image = image(&scene.scratch, "image");

@@ -1,4 +1,5 @@
-//! What a new user meets first: words of f2fs-tools, wrong paths, images that are too small or cut short.
+//! Errors that a new user meets first: words of f2fs-tools, wrong paths, images that are too small or cut
+//! short.
 use super::{Scratch, output, refusal, segno};
 use std::fs::OpenOptions;
 

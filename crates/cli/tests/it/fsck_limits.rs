@@ -1,4 +1,5 @@
-//! `segno check` where it must not, or cannot, go on: one message, the exit code of fsck(8), nothing made worse.
+//! `segno check` where it must not, or cannot, continue: one message, the exit code of fsck(8), no further
+//! damage.
 use super::fsck::{crashed, damaged};
 use super::{Scratch, json, output, refusal, wait_for_handler};
 use std::fs::{OpenOptions, copy, read, set_permissions};

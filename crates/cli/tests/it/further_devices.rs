@@ -344,7 +344,8 @@ fn a_mount_of_an_image_opens_the_devices_that_are_named() {
     output(&["umount", &dir]);
 }
 
-/// What fstab(5) starts follows a block device to block devices, as Linux does; no other command does, and no image file.
+/// A mount or check of a block device, as fstab(5) starts them, opens the recorded block devices, as Linux
+/// does. No other command does, and no image file leads to one.
 #[test]
 fn recorded_block_devices_are_opened_for_root_by_a_mount_and_a_check_of_a_block_device() {
     let several = Several::new();

@@ -1,12 +1,13 @@
 //! Every command of docs/guide, run in the order of its page, with its output compared.
 //!
-//! A page is all files of docs/guide/*.md; a new one needs no line here. In a block marked `console` a line that begins with
-//! `$ ` is a command for bash, continued by lines that begin with `> `; the lines below it are its output, standard error
-//! included. `…` stands for any text of a line, and on a line of its own for any lines. A command has to succeed: one that
-//! should fail ends with `|| echo "exit code $?"`. Pages start in an empty directory and share nothing. A line of a block
-//! marked `fstab` has options that `segno mount` accepts. A page with `file://` needs the feature `store`, which is on by default.
-//! A block marked `console user` is run as an ordinary user. Pages find `super.img`, which only Android's build makes, in their directory.
-//! `UPDATE_DOCS=1` writes the output that was found.
+//! A page is all files of docs/guide/*.md; a new one needs no line here. In a block marked `console` a line
+//! that begins with `$ ` is a command for bash, continued by lines that begin with `> `; the lines below it
+//! are its output, standard error included. `…` stands for any text of a line; a line with nothing else
+//! stands for any lines. A command has to succeed: one that should fail ends with `|| echo "exit code $?"`.
+//! Pages start in an empty directory and share nothing. A line of a block marked `fstab` has options that
+//! `segno mount` accepts. A page with `file://` needs the feature `store`, which is on by default. A block
+//! marked `console user` is run as an ordinary user. Pages find `super.img`, which only Android's build
+//! makes, in their directory. `UPDATE_DOCS=1` writes the output that was found.
 use super::{output, refusal};
 use segno_testkit::super_image::{fill, super_image};
 use std::fs;
@@ -88,7 +89,7 @@ impl Page {
         self.path.file_name().unwrap().to_string_lossy().into_owned()
     }
 
-    /// What is missing here to run the page.
+    /// The requirement of this page that is not met here.
     fn missing(&self) -> Option<&'static str> {
         let has = |words: &str| self.steps.iter().any(|s| s.command.contains(words));
         let can_mount = || fs::OpenOptions::new().read(true).write(true).open("/dev/fuse").is_ok();
@@ -175,7 +176,8 @@ impl Drop for Place {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         let dirs = mounts.lines().filter_map(|l| l.split(' ').nth(1));
         for dir in dirs.filter(|d| Path::new(d).starts_with(self.dir.path())) {
-            // A page that failed leaves its mount; what cannot be unmounted here stays for the user to see.
+            // A page that failed leaves its mount. A mount that cannot be unmounted here stays visible to the
+            // user.
             let _ended = Command::new(env!("CARGO_BIN_EXE_segno")).args(["umount", dir]).output();
         }
     }

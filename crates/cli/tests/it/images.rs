@@ -1,4 +1,4 @@
-//! Formatting, checking, describing, and what is said when that cannot be done.
+//! Formatting, checking, describing, and the errors if that cannot be done.
 use super::{Scratch, json, output, refusal};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -126,7 +126,8 @@ fn mounting_refuses_before_it_touches_anything() {
     assert!(std::fs::read(&image).unwrap() == before, "the image changed");
 }
 
-/// mkfs warns of a reserve that guards fewer nodes than small files have, and info tells the number.
+/// mkfs warns of a reserve that guards fewer nodes than a volume of small files has, and info shows the
+/// number.
 #[test]
 fn the_guarded_number_of_nodes_is_told() {
     let scratch = Scratch::new();

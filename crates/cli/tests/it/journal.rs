@@ -17,7 +17,7 @@ struct Journaled {
 }
 
 impl Journaled {
-    /// A volume of 64 MiB with a journal of 8 MiB behind it.
+    /// A volume of 64 MiB with a journal of 8 MiB after its end.
     fn new() -> Self {
         let out = Self { dir: tempfile::tempdir().unwrap() };
         output(&["mkfs", "-q", "--size", "64M", "--journal", "8M", &out.image()]);
@@ -133,7 +133,7 @@ fn a_check_and_the_next_mount_say_how_much_another_implementation_lost() {
     assert!(output(&["check", &v.image()]).ends_with("clean\n"));
 }
 
-/// What is given up is the journal of this volume, and nothing else.
+/// Only the journal of this volume is discarded.
 #[test]
 fn discard_erases_no_journal_of_another_volume_and_no_other_data() {
     let (v, other) = (Journaled::new(), super::Scratch::new());
@@ -159,7 +159,7 @@ fn discard_erases_no_journal_of_another_volume_and_no_other_data() {
     let (code, said) = refusal(&["journal", "discard", "--force", "--journal", foreign, &image]);
     assert!(code == 1 && said.contains("other data"), "{code} {said}");
     assert!(std::fs::read(foreign).unwrap().iter().all(|&b| b == b'x'));
-    // An empty one: the journal behind the volume still has changes.
+    // With an empty external journal, too: the journal after the end of the volume still has changes.
     std::fs::File::create(guarded.side()).unwrap().set_len(8 * MIB).unwrap();
     let words = ["journal", "discard", "--force", "--journal", &guarded.side(), &guarded.image()];
     let (code, said) = refusal(&words);
@@ -168,7 +168,7 @@ fn discard_erases_no_journal_of_another_volume_and_no_other_data() {
     let (code, said) = refusal(&["put", "--journal", &guarded.side(), &guarded.image(), "Cargo.toml"]);
     assert!(code != 0 && said.contains("the journal behind the volume has changes"), "{code} {said}");
     assert_eq!(output(&["cat", &guarded.image(), "two"]), "two");
-    // What is left behind the volume is too small for a journal.
+    // The space after the end of the volume is now too small for a journal.
     std::fs::File::options().write(true).open(guarded.image()).unwrap().set_len(64 * MIB + 8192).unwrap();
     let said = output(&["journal", "discard", "--force", &guarded.image()]);
     assert!(said.contains("no longer marked for a journal"), "{said}");
@@ -207,7 +207,7 @@ fn a_file_that_would_be_larger_than_its_limit_is_an_error() {
     assert!(out.status.code() == Some(1) && said.contains("File too large"), "{:?} {said}", out.status);
 }
 
-/// Sizes of volumes, and of the journal that each gets by itself.
+/// Sizes of volumes, and of the journal that each gets by default.
 const BY_ITSELF: [(u64, Option<u64>); 8] = [
     (128, None),
     (255, None),
@@ -219,7 +219,8 @@ const BY_ITSELF: [(u64, Option<u64>); 8] = [
     (1 << 20, Some(256)),
 ];
 
-/// The volume is the one that mkfs.f2fs makes on so many bytes, and the image file has the journal behind it, as a hole.
+/// The volume equals the one that mkfs.f2fs makes with this size. The image file has the journal after it, as
+/// a hole.
 #[test]
 fn volumes_from_256_mib_on_get_a_journal_behind_what_mkfs_f2fs_makes() {
     let dir = tempfile::tempdir().unwrap();
@@ -393,7 +394,8 @@ fn committed_changes_are_discarded_only_by_force() {
     assert_eq!(j.info()["to_replay"]["groups"], 1, "a new one is made");
 }
 
-/// A group in the middle is no end of the log: what was durable behind it is not given up in silence.
+/// A damaged group in the middle does not end the log: the durable groups that follow are not dropped
+/// silently.
 #[test]
 fn a_damaged_group_is_given_up_only_by_force() {
     let j = Journaled::new();
@@ -438,7 +440,7 @@ fn an_empty_or_stale_one_goes_without_force() {
     let j = Journaled::new();
     output(&["journal", "discard", &j.image()]);
     j.crash(JournalMode::On, &["a"]);
-    // Without its journal the volume is changed and checkpointed by somebody else.
+    // Another implementation changes and checkpoints the volume without its journal.
     let hidden = std::fs::read(j.image()).unwrap();
     output(&["journal", "discard", "--force", &j.image()]);
     output(&["put", &j.image(), "/dev/null", "/other"]);
@@ -519,7 +521,8 @@ fn what_a_guard_marked_is_written_again_with_the_journal_or_by_force() {
     }
 }
 
-/// The file was cut at the end of the volume, or another journal is there: a check and a writable mount say so, and what it takes.
+/// The file was cut at the end of the volume, or it has another journal: a check and a writable mount report
+/// that, and the remedy.
 #[test]
 fn a_check_reports_a_marked_volume_whose_journal_is_gone() {
     let other = Journaled::new();
@@ -578,7 +581,7 @@ fn info_and_map_say_that_the_journal_has_more() {
     }
 }
 
-/// One shape of the document, whatever was there.
+/// The document has the same shape in all cases.
 #[test]
 fn a_discard_says_whether_there_was_a_journal_and_a_mark() {
     let shape = |words: &[&str]| {

@@ -1,4 +1,5 @@
-//! A journal is made, resized and removed behind a volume that stays as it is, judged by cmp and by fsck.f2fs of f2fs-tools.
+//! A journal is made, resized and removed after the end of a volume that does not change; cmp and fsck.f2fs
+//! of f2fs-tools confirm that.
 use super::locations::sfdisk;
 use super::{json, output, refusal};
 use segno_device::{FileDevice, OpenOptions};
@@ -15,7 +16,7 @@ const MIB: u64 = 1 << 20;
 struct Rig(tempfile::TempDir);
 
 impl Rig {
-    /// A volume of so many bytes without a journal, and a file in it.
+    /// A volume of `bytes` bytes without a journal, and a file in it.
     fn new(bytes: u64) -> Self {
         let rig = Self(tempfile::tempdir().unwrap());
         output(&["mkfs", "-q", "--size", &bytes.to_string(), "--journal", "none", &rig.image()]);
@@ -112,8 +113,8 @@ fn an_image_file_becomes_longer_by_a_journal_and_shorter_without_it() {
     }
 }
 
-/// What only the journal has stays, and the refusal names the way to keep it. A mount that was cut off before its first commit has left
-/// its mark alone.
+/// Changes that only the journal has are kept, and the error names the way to keep them. A mount that was cut
+/// off before its first commit has left only its mark.
 #[test]
 fn a_journal_that_the_volume_needs_is_neither_removed_nor_resized() {
     for names in [&["one"][..], &[]] {

@@ -64,7 +64,7 @@ impl Rig {
         json(&["journal", "info", "--json", &self.path("image")])
     }
 
-    /// Leaves a committed change in a journal behind the volume, and describes that.
+    /// Leaves a committed change in the journal after the volume. Returns the description of the journal.
     fn crashed(&self) -> serde_json::Value {
         let device = Arc::new(FileDevice::open(self.path("image"), OpenOptions::default()).unwrap());
         let options = MountOptions { journal: JournalMode::On, background: false, ..MountOptions::default() };

@@ -1,4 +1,5 @@
-//! JSON documents: each command that takes --json is run, and what it prints is judged by its schema in docs/schema.
+//! JSON documents: runs each command that takes --json, and validates its output with its schema in
+//! docs/schema.
 use super::can_mount;
 use clap::Command as CommandLine;
 use segno_testkit::documents;

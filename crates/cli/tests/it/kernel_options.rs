@@ -1,4 +1,5 @@
-//! A mount with every option of the kernel's F2FS, alone and in usual lines; those that are refused say what to do.
+//! A mount with every option of the kernel's F2FS, alone and in usual lines. The error for a refused option
+//! names the remedy.
 use super::{Scratch, can_mount, output, refusal, segno};
 use std::fs;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! What the program is built from.
+//! The packages that the program is built from.
 use std::process::Command;
 
 /// Test devices and injected faults must not reach users' data, and experiments made up two fifths of the program.

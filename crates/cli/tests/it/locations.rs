@@ -342,7 +342,7 @@ fn volumes_without_a_partition_table_are_found() {
     let scratch = Scratch::new();
     let (path, volume) = (scratch.path("firmware"), read(scratch.image()).unwrap());
     let file = File::create(&path).unwrap();
-    // A squashfs of 70,000 bytes, and behind it the writable volume.
+    // A squashfs of 70,000 bytes, followed by the writable volume.
     file.write_all_at(b"hsqs", 0).unwrap();
     file.write_all_at(&70_000u64.to_le_bytes(), 40).unwrap();
     file.write_all_at(&volume, 131_072).unwrap();

@@ -1,4 +1,4 @@
-//! The command as a user calls it. What needs a mount is in `scripts/smoke`.
+//! The command as a user calls it. Tests that need a mount are in `scripts/smoke`.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic)]
 
 mod after_crash;
@@ -104,7 +104,7 @@ fn json(args: &[impl AsRef<OsStr>]) -> serde_json::Value {
     serde_json::from_str(&output(args)).unwrap()
 }
 
-/// Its exit code and what it said on standard error.
+/// The exit code and the messages on standard error.
 fn refusal(args: &[impl AsRef<OsStr>]) -> (i32, String) {
     let out = segno(args);
     (out.status.code().unwrap(), String::from_utf8(out.stderr).unwrap())

@@ -1,4 +1,4 @@
-//! The manual pages: their sections, what they name, and what mandoc says of them.
+//! The manual pages: their sections, the options they name, and the warnings of mandoc.
 use segno_cli::manual::Page;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -106,7 +106,7 @@ fn references_lead_to_pages() {
     }
 }
 
-/// Options of every command are on its page, also those of the commands of `journal` and `sparse`.
+/// Options of every command are on its page, and so are those of the commands of `journal` and `sparse`.
 #[test]
 fn options_are_on_the_pages() {
     let pages = pages();

@@ -8,7 +8,7 @@ fn sum(map: &Value, of: impl Fn(&str) -> bool, field: &str) -> u64 {
     totals.iter().filter(|t| of(t["type"].as_str().unwrap())).map(|t| t[field].as_u64().unwrap()).sum()
 }
 
-/// The checkpoint counts the same by itself.
+/// The checkpoint has the same totals, which are counted independently.
 #[test]
 fn totals_are_those_of_info() {
     let scratch = Scratch::new();
@@ -32,7 +32,7 @@ fn totals_are_those_of_info() {
     assert!(text.contains("\nfree ") && !text.contains('\x1b'), "{text}");
 }
 
-/// What a program prints that judges a file.
+/// The output of a program that checks the format of a file.
 fn judged(program: &str, args: &[&str]) -> String {
     let out =
         Command::new(program).args(args).output().unwrap_or_else(|e| panic!("{program} is needed: {e}"));

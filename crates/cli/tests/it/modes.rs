@@ -1,5 +1,5 @@
-//! A file with content of an image is open to those who may read the image, and to nobody else: root's copy of a private image does
-//! not publish it.
+//! A file made from an image is readable only for users who may read the image: root's copy of a private
+//! image does not publish it.
 use super::fsck::damaged;
 use super::{Scratch, output};
 use std::fs::{Permissions, set_permissions};

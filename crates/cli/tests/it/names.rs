@@ -1,5 +1,5 @@
-//! Names and labels that others chose: no command passes on what a terminal obeys, and each name can be told from others and given as an
-//! argument.
+//! Names and labels from untrusted volumes: no command prints bytes that a terminal would interpret. Each
+//! name is distinguishable and can be given as an argument.
 use super::{Scratch, json, segno};
 use segno::{Device, Volume};
 use serde_json::Value;

@@ -13,7 +13,8 @@ const CAPABILITY: [u8; 20] = [1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 const CAPS: &str = "security.capability";
 const TRUSTED: &str = "trusted.x";
 
-/// A command that creates files of IMAGE below OUT, in this directory there. Deleted files are those of IMAGE as well.
+/// A command that creates files of IMAGE below OUT, and the directory there. Deleted files are files of IMAGE
+/// as well.
 pub(super) type Exit = (&'static [&'static str], &'static str);
 
 pub(super) const EXITS: [Exit; 5] = [
@@ -108,7 +109,7 @@ fn expected(words: &[&str], place: &str) -> BTreeMap<String, (u32, Vec<String>)>
         all.insert("block", (0o060_666, Vec::new()));
     }
     if place == "deleted" {
-        // A deleted directory comes back only with a file in it.
+        // A deleted directory is restored only with a file in it.
         all.remove("setgid");
     }
     all.into_iter().map(|(name, found)| (name.to_owned(), found)).collect()

@@ -34,7 +34,8 @@ fn a_full_volume_is_told_what_to_do() {
     assert!(fact.starts_with(&format!("{percent} % of the space for files is in use, ")), "{fact}");
 }
 
-/// The judge is statfs(2) by stat(1): the last checkpoint is older than what fills the mount.
+/// The reference is statfs(2), called by stat(1): the last checkpoint is older than the file that fills the
+/// mount.
 #[test]
 fn a_mount_is_reported_as_it_is_now() {
     if !can_mount() {

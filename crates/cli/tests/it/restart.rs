@@ -1,4 +1,4 @@
-//! `-o restart=remount`: a mount whose server dies comes back, and says so; and the list of mounts.
+//! `-o restart=remount`: a mount whose server dies is mounted again, with a message; and the list of mounts.
 use super::{Scratch, can_mount, json, output, refusal, segno};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::getxattr;
@@ -109,7 +109,7 @@ fn parent_of(pid: i32) -> i32 {
     status.lines().find_map(|l| l.strip_prefix("PPid:")).unwrap().trim().parse().unwrap()
 }
 
-/// Returns when a process has at most so many kilobytes resident, which it has when it waits.
+/// Returns when a process has at most `most` kilobytes resident, which is the case while it waits.
 fn wait_until_small(pid: i32, kind: &str, most: u64) {
     loop {
         let status = read_to_string(format!("/proc/{pid}/status")).unwrap();
@@ -122,7 +122,7 @@ fn wait_until_small(pid: i32, kind: &str, most: u64) {
     }
 }
 
-/// What it holds while it waits.
+/// Memory and descriptors of the process while it waits.
 #[test]
 fn the_process_that_keeps_a_mount_is_small_and_has_nothing_of_the_volume() {
     let Some(kept) = Kept::new(OPTIONS) else { return };
@@ -201,11 +201,11 @@ fn a_volume_that_stopped_comes_back_read_only() {
     assert_eq!(read_to_string(dir.join("synced")).unwrap(), "content");
     let e = fs::write(dir.join("new"), "x").unwrap_err();
     assert_eq!(e.kind(), ErrorKind::ReadOnlyFilesystem);
-    // The last line comes after the mount responds.
+    // The last line is written after the mount responds.
     let said = wait_for_line(&log, "is mounted again read-only");
     assert!(said.contains("stopped its volume; mounting again"), "{said}");
     output(&["umount", at]);
-    // A reader that has just been told to end may still have it open.
+    // A reader that was just ended may still have it open.
     unmount(&host, UnmountFlags::DETACH).unwrap();
 }
 
@@ -265,7 +265,8 @@ fn another_volume_at_the_path_of_the_image_is_not_mounted() {
     assert_eq!(server_of(&kept.dir), None);
 }
 
-/// As systemd runs it: told when the mount responds, and ended by a signal to the process that it started.
+/// As systemd runs it: notified when the mount responds, and ended by a signal to the process that it
+/// started.
 #[test]
 fn a_service_is_ready_when_the_mount_responds_and_ends_clean_by_a_signal() {
     if !can_mount() {

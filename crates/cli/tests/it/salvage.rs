@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A tree in the volume, and beside it.
+/// A tree in the volume, and the same tree on the host.
 pub fn filled() -> Scratch {
     let scratch = Scratch::new();
     let tree = scratch.path("tree");

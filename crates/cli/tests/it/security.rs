@@ -59,7 +59,8 @@ fn commands() -> Vec<String> {
     words.filter(|word| *word != "help").map(str::to_owned).collect()
 }
 
-/// Each cell of the table of commands says that a test covers it, or why the rule does not apply.
+/// Each cell of the table of commands is `yes` if a test covers it, or else gives the reason why the rule
+/// does not apply.
 #[test]
 fn each_rule_is_tested_for_each_command_or_does_not_apply() {
     let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../SECURITY.md")).unwrap();

@@ -88,7 +88,7 @@ fn a_session_that_only_reads_changes_nothing() {
     assert!(std::fs::read(scratch.image()).unwrap() == before);
 }
 
-/// Names from a volume are arguments, whatever they are, and a pattern removes no more than what it matches.
+/// Any name from a volume is an argument, and a pattern removes only the names that it matches.
 #[test]
 fn patterns_match_hostile_names_as_names() {
     let scratch = Scratch::new();
@@ -112,7 +112,7 @@ fn patterns_match_hostile_names_as_names() {
     assert_eq!(refusal(&["rm", &image, "*"]).0, 1);
 }
 
-/// `get` gives up the rest of the host in a thread of its own, and the next one has another target.
+/// `get` drops the rights to the rest of the host in a separate thread; the next `get` has another target.
 #[test]
 fn each_get_of_a_session_writes_to_its_target_alone() {
     let scratch = Scratch::new();
@@ -159,7 +159,7 @@ impl Session {
         session
     }
 
-    /// Waits for text on the screen, and forgets what came before it.
+    /// Waits for text on the screen, and drops the text before it.
     fn expect(&mut self, text: &str) {
         loop {
             if let Some(at) = self.seen.find(text) {
@@ -217,11 +217,11 @@ fn commands_options_and_names_are_completed_at_the_prompt() {
     session.press("\r");
     session.expect("the content");
     session.prompt("/");
-    // What a terminal obeys is quoted, and the quotation names the file.
+    // A name with bytes that a terminal would interpret is quoted, and the quotation names the file.
     session.press("cat es\t");
     session.expect("$'esc\\x1b[31m'");
     session.press("\r");
-    // The contents of a file are its own.
+    // The contents of a file are printed as they are.
     session.expect("of a hostile name");
     session.prompt("/");
     session.press("ls tw\t\t");

@@ -12,7 +12,7 @@ pub fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
         let path = entry.path();
         if entry.file_type().unwrap().is_dir() {
-            // Packages outside the workspace build into directories of their own.
+            // Packages outside the workspace build into separate directories.
             if entry.file_name() != "target" {
                 sources(&path, found);
             }

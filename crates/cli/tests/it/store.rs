@@ -80,7 +80,7 @@ fn a_local_cache_is_drained_and_refused_with_a_reason() {
     assert!(mount(&format!("cache={cache}"), &other).contains("belongs to another volume"));
 }
 
-/// `segno umount` asks the process, not the store, when the volume is closed.
+/// `segno umount` queries the process, not the store, to learn when the volume is closed.
 #[test]
 fn an_unmount_ends_though_the_store_does_not_answer() {
     if !can_mount() {
@@ -149,7 +149,8 @@ fn an_unmount_reports_that_another_writer_took_the_volume() {
     assert_eq!((code, said.as_str()), (0, ""));
 }
 
-/// Size, zone, and how much of the size files have at least, in percent. Below 768 MiB even zones of one segment leave less than 80.
+/// Size, zone, and the minimum share of the size for files, in percent. Below 768 MiB even zones of one
+/// segment leave less than 80.
 const ROOM: [(&str, u64, u64); 11] = [
     ("128M", 2, 45),
     ("256M", 2, 65),

@@ -18,7 +18,7 @@ struct Bench {
     dir: tempfile::TempDir,
 }
 
-/// What a command said, and its exit code; `None` if a signal ended it.
+/// The messages and the exit code of a command; `None` if a signal ended it.
 #[derive(Debug)]
 struct Said {
     code: Option<i32>,

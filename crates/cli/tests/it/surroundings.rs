@@ -20,7 +20,7 @@ fn shell(scratch: &Scratch, words: &str) -> Output {
         .unwrap()
 }
 
-/// A failed command and what it said.
+/// Asserts that a command fails with this code and one line on standard error, which contains the parts.
 #[track_caller]
 fn fails_with(scratch: &Scratch, words: &str, code: i32, parts: &[&str]) {
     let out = shell(scratch, words);

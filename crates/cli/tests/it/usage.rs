@@ -36,7 +36,8 @@ fn an_unknown_option_is_a_usage_error_of_every_command() {
     }
 }
 
-/// All but those that need no operand. `mount` without any lists mounts, as `mounts` does.
+/// All commands except those without a mandatory operand. `mount` without operands lists mounts, as `mounts`
+/// does.
 #[test]
 fn a_missing_operand_is_a_usage_error_of_every_command() {
     for command in commands().into_iter().filter(|words| *words != ["mount"] && *words != ["mounts"]) {

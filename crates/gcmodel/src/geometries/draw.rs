@@ -15,7 +15,7 @@ const SMALL: u64 = 32;
 const LARGE: u64 = 512;
 const LARGE_EVERY: u64 = 50;
 
-/// What is written next.
+/// The order of the writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pattern {
     #[default]
@@ -24,7 +24,7 @@ pub enum Pattern {
     EverySection,
     /// The whole file again and again, the block written last first.
     NewestFirst,
-    /// Uniform, with an fsync behind each write.
+    /// Uniform, with an fsync after each write.
     Synced,
     /// Small files are deleted and replaced by others.
     Refill,
@@ -44,7 +44,7 @@ pub struct Case {
     pub policy: &'static str,
     pub lifetime: bool,
     pub pattern: Pattern,
-    /// Blocks placed between two looks at the room.
+    /// Blocks placed between two checks of the room.
     pub quantum: u64,
     pub plant: Option<Plant>,
 }
@@ -62,7 +62,7 @@ impl Case {
         };
         let most = if seed.is_multiple_of(LARGE_EVERY) { LARGE } else { SMALL };
         let zones = between_by_ratio(&mut rng, 16, most) as u32;
-        // Half of the volumes have no more than the guard asks for.
+        // Half of the volumes have only the sections that the guard requires.
         let share = if rng.one_in(2) { 0 } else { rng.between(5, 40) };
         let experiment = guarded(zones, blocks_per_zone, shape, (u64::from(zones) * share / 100) as u32)?;
         let most_dirty = (experiment.extent().0 / 20).max(1);

@@ -11,12 +11,12 @@ use segno_clean::need::Request;
 use segno_clean::pace::{Host, Pacer, Room};
 use segno_testkit::Rng;
 
-/// Blocks written behind the layout, as a multiple of the volume.
+/// Blocks written after the layout, as a multiple of the volume.
 const TIMES: u64 = 5;
-/// Most device writes of a case behind the layout.
+/// Most device writes of a case after the layout.
 const MOST_WRITES: u64 = 3_000_000;
 
-/// What a case wrote.
+/// The counts of a case.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Totals {
     pub app_writes: u64,
@@ -26,7 +26,8 @@ pub struct Totals {
 }
 
 impl Case {
-    /// Fills the volume and writes five times its size, or as much as the bound allows. An error says what did not fit.
+    /// Fills the volume and writes five times its size, or as much as the bound allows. An error names the
+    /// write that did not fit.
     pub fn run(&self) -> Result<Totals, String> {
         // Only where cleaning is paced do data logs share sections.
         let how = if self.plant == Some(Plant::Alone) { Loop::Batch } else { Loop::Paced };
@@ -54,7 +55,7 @@ struct Writer {
     model: Model,
     pacer: Pacer,
     rng: Rng,
-    /// Page from which writeback goes on.
+    /// Page at which writeback continues.
     cursor: u32,
     /// Steps of the pattern so far.
     steps: u64,
@@ -216,7 +217,7 @@ impl Writer {
         self.model.e.pages_of(file).for_each(|page| self.model.trim(page));
     }
 
-    /// Cleans for what was placed; room for a quantum and its checkpoint is there afterwards.
+    /// Cleans for the blocks that were placed. Afterwards there is room for a quantum and its checkpoint.
     fn settle(&mut self) -> Result<(), String> {
         let written = self.model.counts.of(Kind::UserData);
         let placed = written - std::mem::replace(&mut self.model.paced, written);

@@ -1,5 +1,5 @@
-//! Space accounting on random geometries: on a volume that `segno_clean::guard` guards, no write runs out of sections, and
-//! a quantum of writeback with the checkpoint behind it fits at every step.
+//! Space accounting on random geometries: on a volume that `segno_clean::guard` guards, no write runs out of
+//! sections, and a quantum of writeback with the checkpoint that follows it fits at every step.
 mod draw;
 mod drive;
 mod plant;

@@ -1,4 +1,5 @@
-//! Bugs planted in the rules of space accounting: by what the rules are told, or by what the writer does.
+//! Bugs planted in the rules of space accounting: in the figures for the rules, or in the behaviour of the
+//! writer.
 use crate::volume::Model;
 use segno_clean::need::Figures;
 
@@ -19,11 +20,11 @@ pub enum Plant {
     Batch,
     /// Sections are free before the checkpoint.
     Release,
-    /// Dirty overwrites are a need of their own.
+    /// Dirty overwrites are a separate need.
     Overwrites,
-    /// An fsync writes nodes without asking for room.
+    /// An fsync writes nodes without reserving room.
     Chain,
-    /// Data logs open sections of their own until none is left.
+    /// Each data log opens separate sections until none is left.
     Alone,
 }
 
@@ -41,7 +42,7 @@ impl Plant {
         Self::Alone,
     ];
 
-    /// The figures that cleaning is told.
+    /// The figures that cleaning receives.
     pub(super) fn figures(self, f: Figures, model: &Model) -> Figures {
         match self {
             Self::Floor => Figures { dirty_nodes: 0, nodes: 0, ..f },

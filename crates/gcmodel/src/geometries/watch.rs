@@ -1,4 +1,4 @@
-//! The model as cleaning sees it, checked before and after every step.
+//! The model as the host of cleaning, checked before and after every step.
 use super::plant::Plant;
 use crate::log::LogKind;
 use crate::volume::{Full, Model};
@@ -17,7 +17,8 @@ pub struct Watched<'a> {
 }
 
 impl Watched<'_> {
-    /// Checks that a checkpoint fits behind `blocks` more of data, after a crash too, whichever log they go to.
+    /// Checks that a checkpoint fits after `blocks` more blocks of data, also after a crash, whichever log
+    /// they go to.
     pub fn checkpoint_fits(&self, blocks: u64, when: &str) -> Result<(), String> {
         let m = &self.model;
         let all = m.node_place.len() as u64;
@@ -38,7 +39,7 @@ impl Watched<'_> {
         ))
     }
 
-    /// Most sections that logs open for so many blocks, whichever log each goes to.
+    /// The largest number of sections that logs open for `blocks` blocks, whichever log each goes to.
     fn opens(&self, logs: &[LogKind], blocks: u64) -> u64 {
         let per_section = u64::from(self.model.space.per_sec);
         let left = |log: &LogKind| per_section - u64::from(self.model.space.logs[log.slot()].next);

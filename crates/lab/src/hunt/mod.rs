@@ -34,7 +34,7 @@ pub struct Args {
     /// Only N mutants, others each day
     #[arg(long, value_name = "N", conflicts_with = "only")]
     rotate: Option<usize>,
-    /// Print the mutants and what they do
+    /// Print the mutants and their descriptions
     #[arg(long)]
     list: bool,
     /// Print one JSON object
@@ -43,7 +43,7 @@ pub struct Args {
     /// Seed of the drawn cases
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// States within which a mutant is to be found
+    /// Number of states within which a mutant is to be found
     #[arg(long, value_name = "N", default_value_t = 5000)]
     states: u64,
     /// Time limit for each mutant

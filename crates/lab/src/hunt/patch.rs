@@ -15,7 +15,7 @@ pub struct Hunk {
     new: Vec<String>,
 }
 
-/// The files that a patch changes. What stands in front of the first one is left out.
+/// The files that a patch changes. The text before the first one is ignored.
 pub fn parse(text: &str) -> Result<Vec<FilePatch>> {
     let mut files: Vec<FilePatch> = Vec::new();
     let mut lines = text.lines();

@@ -1,4 +1,4 @@
-//! Builds the copy of the sources that has all mutants, and hunts one of them in a process of its own.
+//! Builds the copy of the sources that has all mutants, and hunts one of them in a separate process.
 use super::source::{Mutant, Source, Tests};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ const POLL: Duration = Duration::from_millis(20);
 /// The result of one hunt.
 pub struct Outcome {
     pub name: String,
-    /// What the process reported, if it came to that.
+    /// The report of the process, or why there is no report.
     pub report: Result<Value>,
 }
 
@@ -40,7 +40,7 @@ pub struct Built {
 impl Built {
     pub fn new(source: &Source) -> Result<Self> {
         let begun = Instant::now();
-        // Not the directory of other builds: cargo takes the packages of a copy for those of the workspace.
+        // A separate directory: cargo mistakes the packages of a copy for those of the workspace.
         let (copy, target) = (source.work_dir().join("src"), source.work_dir().join("build"));
         source.copy_to(&copy)?;
         let status = Command::new(cargo())
@@ -127,7 +127,7 @@ fn cargo() -> OsString {
     env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-/// What a process prints, which is less than a pipe holds.
+/// The output of a process, which is less than a pipe holds.
 fn result(child: Child, patience: Duration) -> Result<String> {
     let (status, mut child) = wait(child, patience)?;
     ensure!(status.success(), "the process ended with {status}");

@@ -1,4 +1,4 @@
-//! The mutants beside the sources, and a copy of the sources that has all of them.
+//! The mutants next to the sources, and a copy of the sources that has all of them.
 use super::patch::{self, FilePatch};
 use anyhow::{Context, Error, Result, ensure};
 use segno_sim::suite::Case;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// Relative to the root of the sources.
 const MUTANTS: &str = "crates/lab/mutants";
-/// What of the root is copied.
+/// Files and directories of the root that are copied.
 const COPIED: [&str; 5] = ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml", "crates", "xtask"];
 
 /// A bug that a patch brings.
@@ -43,7 +43,7 @@ impl fmt::Display for Tests {
 pub struct Source {
     root: PathBuf,
     pub mutants: Vec<Mutant>,
-    /// By file name; those that all others need come first.
+    /// By file name; patches that all others need are first.
     patches: Vec<(String, Vec<FilePatch>)>,
 }
 
@@ -100,7 +100,8 @@ impl Source {
         Ok(changed)
     }
 
-    /// Brings a copy with all mutants up to date. What is as it should be is not touched, so that it is not built again.
+    /// Brings a copy with all mutants up to date. Unchanged files are not written, so that they are not built
+    /// again.
     pub fn copy_to(&self, to: &Path) -> Result<()> {
         let changed = self.changed()?;
         let mut wanted: BTreeSet<PathBuf> = changed.keys().map(PathBuf::from).collect();
@@ -181,7 +182,7 @@ fn files_of(root: &Path) -> Result<BTreeSet<PathBuf>> {
 mod tests {
     use super::*;
 
-    /// Whoever changes code that a mutant is in changes the mutant along with it.
+    /// A change of code that contains a mutant includes a change of the mutant.
     #[test]
     fn every_mutant_applies_to_the_sources_as_they_are() {
         let source = Source::find(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap();

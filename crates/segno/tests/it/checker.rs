@@ -1,4 +1,4 @@
-//! What a crash left, and damage, up to the repaired volume.
+//! From changes left by a crash, and from damage, to the repaired volume.
 use super::{finish, volume};
 use segno::{
     BlockDevice, CheckOptions, Checker, Device, FormatOptions, Judged, Left, MountOptions, ProblemKind,
@@ -109,7 +109,7 @@ fn a_journal_of_another_volume_or_none_is_refused_by_every_call() {
     assert!(of(&mine, &blank).verify_journal().is_err());
 }
 
-/// Counts the reads of the superblocks of the journal behind a volume.
+/// Counts the reads of the superblocks of the journal after the end of a volume.
 struct Opened {
     inner: MemDevice,
     end: u64,

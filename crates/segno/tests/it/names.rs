@@ -9,7 +9,7 @@ fn many_names_are_listed_once_each() {
     let (volume, device) = volume();
     volume.create_dir("/d").unwrap();
     (0..1000).for_each(|i| volume.write(format!("/d/{i}"), "").unwrap());
-    // Removing behind the position neither hides nor repeats others.
+    // Removing an entry before the position neither hides nor repeats others.
     let mut seen = BTreeSet::new();
     for entry in volume.read_dir("/d").unwrap() {
         let entry = entry.unwrap();

@@ -82,7 +82,7 @@ fn what_is_in_the_way_is_named() {
     assert_eq!(volume.write("/new/", "").unwrap_err().kind(), ErrorKind::IsADirectory);
     assert_eq!(volume.remove_dir("/").unwrap_err().kind(), ErrorKind::ResourceBusy);
     assert_eq!(volume.remove_dir("/x/..").unwrap_err().kind(), ErrorKind::InvalidInput);
-    // As open(2): what is created is the target.
+    // As with open(2), the target is created.
     volume.write("/dangling", "made").unwrap();
     assert_eq!(volume.read("/target").unwrap(), b"made");
     finish(volume, &device);

@@ -1,4 +1,4 @@
-//! Opening, closing, and what happens without it.
+//! Opening and closing volumes, and dropping them without closing.
 use super::{device, finish, volume};
 use segno::{BlockDevice, Device, Features, FormatOptions, MountOptions, Volume};
 use segno_device::MemDevice;
@@ -28,7 +28,7 @@ fn a_volume_in_use_is_not_closed() {
         format!("{error:?}"),
         "cannot close the volume: a file, directory or iterator of it is still open; it is closed when the last one is dropped"
     );
-    // The file goes on; its drop unmounts.
+    // The file stays usable; its drop unmounts.
     std::io::Write::write_all(&mut file, b"late").unwrap();
     drop(file);
     let volume = Volume::open(&device).unwrap();

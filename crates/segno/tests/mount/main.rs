@@ -1,7 +1,7 @@
 //! Mounts by a program that embeds the library. `cargo test -p segno --test mount -- WORD` runs the tests whose names have this word.
 //!
-//! The broker of a mount is this program once more, and so are programs that are killed or run by another user. Files are used by other processes:
-//! one that waits for its own mount cannot be killed.
+//! The broker of a mount executes this program, and so do the test programs that are killed or run by another
+//! user. Files are used by other processes: a process that waits for its own mount cannot be killed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use rustix::process::{Pid, Signal, getegid, geteuid, kill_process};
@@ -65,7 +65,7 @@ fn main() {
     }
 }
 
-/// Mounts, and says so; for each line of its input it tries to unmount, and says with what result.
+/// Mounts and prints a line. For each line of its input it tries to unmount, and prints the result.
 fn program(image: &str, dir: &str) {
     let mount = Arc::new(spawn(image, dir).unwrap());
     println!("mounted");
@@ -112,7 +112,7 @@ impl Scene {
         Mount::spawn(&Device::open(self.image()).unwrap(), self.dir(), &Options::default()).unwrap()
     }
 
-    /// This program once more, which mounts and says so.
+    /// Runs this program again, which mounts and prints a line.
     fn program(&self, uid: Option<u32>) -> Program {
         let mut command = Command::new("/proc/self/exe");
         command.arg("program").arg(self.image()).arg(self.dir());

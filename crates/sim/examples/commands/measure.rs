@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// A run that takes longer is ended, whatever it waits for.
+/// A run that takes longer is ended.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Folder of a worker. Scripts have `$I`, the input; `$D`, an option that names its further device; `$C` and `$N`, paths that do not exist; `$F`, a file of the host; `$M`, a directory to

@@ -13,7 +13,7 @@ pub fn check(volume: &Snapshot) -> Result<bool, String> {
     let from = MemDevice::from_snapshot(volume);
     let mut first = 0;
     let members = members(&from)?;
-    // Damage may have changed the paths of devices, of which only the system knows which exist.
+    // Damage may have changed the paths of devices to paths that exist on this system.
     if members.iter().any(|(name, _)| !name.bytes().all(|b| b.is_ascii_alphanumeric())) {
         return Ok(false);
     }

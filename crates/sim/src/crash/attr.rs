@@ -76,7 +76,8 @@ pub(super) fn attribute_scenes() -> Vec<Vec<Op>> {
     ]
 }
 
-/// Default ACLs and what inherits them, advice that is set or follows from a name, and compressed files that give up blocks.
+/// Default ACLs and inodes that inherit them, advice that is set or follows from a name, and compressed files
+/// that release blocks.
 pub(super) fn late_attribute_scenes() -> Vec<Vec<Op>> {
     let (b, c, d, e) = (Path::of(&[B]), Path::of(&[C]), Path::of(&[D]), Path::of(&[E]));
     let (de, dc, movie) = (d.join(Name(E)), d.join(Name(C)), Path::of(&[MOVIE]));

@@ -17,7 +17,7 @@ pub enum Contract {
     Strict,
     /// `fsync_mode=posix`.
     Posix,
-    /// With the metadata journal, whatever the mode.
+    /// With the metadata journal, in any mode.
     Journal,
 }
 
@@ -26,13 +26,14 @@ pub enum Contract {
 pub struct Expected {
     /// The state that was committed.
     pub committed: usize,
-    /// Names of the directories, also of those that cannot be reached.
+    /// Names of the directories, including unreachable ones.
     dirs: BTreeMap<Node, Names>,
     /// For the inodes that were synced after the commit: the state they are in.
     synced: BTreeMap<Node, usize>,
     /// The inodes whose sync failed or did not return, but is assumed to be durable.
     pub under_way: BTreeSet<Node>,
-    /// Directories that recovery gives a name, and inodes that it takes one from: their times are those of the recovery.
+    /// Directories that recovery adds a name to, and inodes that it takes a name from: their times are those
+    /// of the recovery.
     renamed: BTreeSet<Node>,
 }
 
@@ -108,7 +109,7 @@ impl Expected {
         }
         if known {
             self.synced.insert(node, step);
-            // The link count is that of the call, so no name is missing and none comes back.
+            // The link count is that of the call, so no name is missing and no removed name reappears.
             return self.names_of(node) == names;
         }
         let mut names = names.into_iter();
@@ -156,8 +157,9 @@ impl Expected {
         true
     }
 
-    /// A name of the inode went to another: none of its own must be left while it has one in the state of the sync, and
-    /// a directory must not take others along. A rename is never half done.
+    /// A name of the inode went to another inode. If the inode has a name in the state of the sync, it must
+    /// not be left without one, and a directory must not be lost with its entries. A rename is never half
+    /// done.
     fn may_lose_name(&mut self, new: &Model, node: Node) -> bool {
         self.renamed.insert(node);
         let is_full = self.dirs.get(&node).is_some_and(|names| !names.is_empty());

@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub(super) const BEGIN: &str = "begin ";
 pub(super) const END: &str = "end ";
 
-/// What an operation guarantees when it has returned.
+/// The guarantee of an operation that has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
     Nothing,
@@ -47,7 +47,8 @@ pub struct History {
     /// Steps in which an inode replaced another file under its name: under the new name it must hold at least what it held when it
     /// got that name.
     pub replaced: Vec<(usize, Node)>,
-    /// Files that a failed operation changed in part, while the device let nobody look.
+    /// Files that a failed operation changed in part, and whose state could not be read because the device
+    /// failed.
     pub doubtful: BTreeSet<Node>,
     /// Written data and times of regular files reach the volume later, as with the kernel's writeback cache.
     pub cached: bool,
@@ -67,7 +68,7 @@ impl History {
         self.promises.iter().copied().take(last)
     }
 
-    /// Adds a promise about the newest state, by a step of its own.
+    /// Adds a promise about the newest state, in a separate step.
     pub fn promise(&mut self, promise: Promise) {
         let step = self.promises.len() + 1;
         self.promises.push(Promised { step, state: step, promise });
@@ -87,7 +88,7 @@ pub struct Recorded {
     pub log: CrashLog,
     /// First block of the main area.
     pub main_start: u64,
-    /// Steps of operations with a label of their own.
+    /// Steps of operations that have a label.
     pub steps: BTreeMap<String, usize>,
 }
 
@@ -140,7 +141,7 @@ pub(super) fn record_steps(
     Ok(())
 }
 
-/// The end of a log as a log of its own.
+/// The end of a log as a separate log.
 pub fn since(mut log: Vec<Event>, start: usize) -> Vec<Event> {
     let mut events = log.split_off(start.min(log.len()));
     for event in &mut events {
@@ -181,7 +182,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Starts with what is on the volume.
+    /// Starts with the contents of the volume.
     pub fn start(mut engine: Mounted, limits: Limits) -> Result<Self, String> {
         let tree = Tree::capture(&mut engine)?;
         let number = |n: Node| if n == tree.root { ROOT } else { n };
@@ -211,7 +212,7 @@ impl Recorder {
         apply(&mut self.engine, &mut self.handles, op)
     }
 
-    /// Has the caller carry out the next steps; time stands still for them.
+    /// The caller carries out the next steps; the clock does not advance for them.
     pub fn with_handles<T>(&mut self, f: impl FnOnce(&mut Mounted, &mut Handles) -> T) -> T {
         f(&mut self.engine, &mut self.handles)
     }

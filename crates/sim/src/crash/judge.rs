@@ -130,7 +130,8 @@ fn matches(
     Ok(())
 }
 
-/// Each time as of one of the states; those that recovery sets when it changes names may also be its own.
+/// Each time is that of one of the states. A time that recovery sets when it changes names may also be the
+/// time of recovery.
 fn same_times(found: Times, allowed: &[Times], is_dir: bool, renamed: bool) -> bool {
     let same = |time: fn(&Times) -> Time, by_recovery: bool| {
         let found = time(&found);
@@ -147,9 +148,10 @@ fn promised_state(history: &History, moment: Moment, node: Node, state: usize) -
     promised.max(replaced.map(|&(step, _)| step).max()).unwrap_or(0).min(state)
 }
 
-/// Each block must be as it was in some state between the last that was promised and the one the inode is in: data is
-/// written before the inode that names it, but no later than promised. The file reaches as far as it is written: to where
-/// it ended in one of these states, or to the start of a block; what it has, it had when it was at least so long.
+/// Each block must be as it was in some state between the last promised one and the state of the inode: data
+/// is written before the inode that names it, but no later than promised. The size is that of one of these
+/// states, or a multiple of the block size, as the file may be written in part. A block is compared only with
+/// states in which the file reached to its end.
 fn data_matches(
     history: &History,
     moment: Moment,

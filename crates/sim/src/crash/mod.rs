@@ -50,11 +50,11 @@ pub struct Effort {
     pub states: Option<usize>,
     /// Random subsets where there are too many writes in flight to try all.
     pub subsets: usize,
-    /// Recovery is cut as well in one of this many states, and again in one of as many of those.
+    /// Recovery is also cut in one of `recovery` states, and the second recovery in the same share of those.
     pub recovery: u64,
     /// Maximum number of states inside a recovery.
     pub within: Option<usize>,
-    /// One of this many recovered volumes is written to and emptied.
+    /// One of `work` recovered volumes is written to and emptied.
     pub work: u64,
     /// No new state is started after this time.
     pub until: Option<Instant>,
@@ -70,14 +70,14 @@ impl Effort {
     }
 }
 
-/// Counts of what was tried.
+/// Counts of tested workloads and states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     pub workloads: u64,
     pub crash_states: u64,
     pub recovery_states: u64,
     pub worked_on: u64,
-    /// The largest that was recovered.
+    /// The largest recovered volume.
     pub reach: Reach,
 }
 
@@ -212,7 +212,7 @@ fn spread(
 
 /// Result of mounting a crashed volume.
 pub(crate) struct Recovered {
-    /// What mounting it did to the device.
+    /// The device calls of the mount.
     log: CrashLog,
     unmounted: Snapshot,
     reach: Reach,
@@ -266,7 +266,7 @@ fn work(setup: &Setup, start: Start, device: &Arc<MemDevice>) -> Result<(), Stri
         }
         made => made.map_err(|e| format!("a new file after recovery: errno {e}"))?,
     }
-    // Not unmounted: the file comes back from the log.
+    // Not unmounted: roll-forward recovers the file.
     drop(engine);
     let mut engine = setup.mount(device.clone(), 9600).map_err(|e| format!("third mount: {e}"))?;
     let node = engine.lookup(root, NAME).map_err(|e| format!("the new file is gone: errno {e}"))?;

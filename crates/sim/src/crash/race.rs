@@ -103,7 +103,8 @@ fn fsync(of: &Path) -> Op {
     Op::Fsync { of: of.clone(), datasync: false }
 }
 
-/// Sequences whose last operation is broken into: one that changes nothing, but makes things durable or moves them.
+/// Sequences whose last operation is interrupted: one that changes nothing, but makes changes durable or
+/// moves blocks.
 fn first() -> Vec<Vec<Op>> {
     let (a, de) = (Path::of(&[A]), Path::of(&[D]).join(Name(E)));
     let small = write(&a, 0, 9000, 60);
@@ -119,11 +120,11 @@ fn first() -> Vec<Vec<Op>> {
         vec![large, fsync(&a), Op::Truncate { of: a.clone(), size: 5000 }, fsync(&a)],
         vec![small.clone(), Op::Link { of: a.clone(), at: de }, fsync(&a)],
         vec![small.clone(), Op::Clean],
-        // In direct nodes of its own.
+        // In separate direct nodes.
         vec![write(&a, 5_000_000, 9000, 63), fsync(&a)],
-        // A file that what breaks in changes too; directories are written before files.
+        // A file that the interrupting thread changes, too; directories are written before files.
         vec![create(Path::of(&[D]).join(Name(E))), write(&Path::of(&[B]), 0, 9000, 64), Op::Sync],
-        // Cleaning finds segments that are closed, and no page of what it moves is dirty.
+        // Cleaning finds closed segments, and no page that it moves is dirty.
         vec![write(&a, 0, 5_000_000, 65), Op::Sync, small, Op::Sync, Op::Clean],
     ]
 }
@@ -138,7 +139,7 @@ fn on_one_file() -> Vec<(Vec<Op>, Vec<Op>)> {
     first.iter().flat_map(with).collect()
 }
 
-/// Operations of the second thread, on other inodes than those of the first thread's last operation.
+/// Operations of the second thread, on inodes that the last operation of the first thread does not touch.
 fn second() -> Vec<Vec<Op>> {
     let (a, b, c, e) = (Path::of(&[A]), Path::of(&[B]), Path::of(&[C]), Path::of(&[E]));
     let ca = c.join(Name(A));
@@ -174,7 +175,7 @@ struct Done {
 type Paused = PauseDevice<Arc<dyn BlockDevice>>;
 type Device = RecordDevice<Paused>;
 
-/// The order in which operations end: that is the history, as those of the two threads do not touch the same inodes.
+/// The order in which operations end. It is the history, as the two threads do not touch the same inodes.
 struct Order {
     device: Arc<Device>,
     ended: Mutex<usize>,
@@ -243,7 +244,7 @@ impl Race {
         let breaks_in = second.clone();
         paused.set_hook(self.call, move || breaks_in.start_and_wait(ASLEEP));
         let first = recorder.with_handles(|engine, handles| order.run(engine, handles, "first".into(), last));
-        // It may have made fewer calls; those of the second thread are not to be broken into.
+        // The operation may have made fewer calls. The second thread's calls must not be interrupted.
         paused.clear_hook();
         second.start_and_wait(FOREVER);
         let mut all = second.result()?;
@@ -297,7 +298,7 @@ impl Second {
         }
     }
 
-    /// Whether the thread waits for something, as its status says behind the name in parentheses.
+    /// Whether the thread waits, from the state that follows the name in parentheses in its status.
     fn is_asleep(&self) -> bool {
         let status = self.status.get().and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
         status.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('R'))

@@ -1,4 +1,4 @@
-//! Scenes for what no other workload showed to be tested: a bug that was put there stayed unnoticed.
+//! Scenes for code that no other workload tested: a bug planted there stayed undetected.
 use super::workload::{A, B, C, D, E, create, write};
 use crate::op::{Name, Op, Path};
 use segno_engine::{FallocMode, RenameMode, XattrMode};
@@ -18,25 +18,25 @@ pub(super) fn rare_scenes() -> Vec<Vec<Op>> {
         vec![Op::Chown { of: b.clone(), uid: 5, gid: 6 }, Op::Sync],
         // Two directories change places, and with them their parents.
         vec![Op::Mkdir { at: de, mode: 0o755, who: 0 }, exchange, Op::Sync],
-        // A file is cut and grows again: it has a hole behind what was its end.
+        // A file is cut and grows again: it has a hole after its former end.
         vec![truncate(5000), truncate(20_000), fsync(&b)],
         // A commit of several blocks.
         many.chain([fsync(&c)]).collect(),
         // Data leaves the inode for a block.
         vec![create(e.clone()), write(&e, 0, 3000, 81), write(&e, 3000, 3000, 82), fsync(&e)],
-        // A second name comes and goes, each in a commit of its own.
+        // A second name is made and removed, each in a separate commit.
         vec![Op::Link { of: a.clone(), at: e.clone() }, fsync(&a), Op::Unlink { at: e }, fsync(&a)],
     ]
 }
 
-/// Behind all others, so that those keep their numbers.
+/// After all other scenes, so that those keep their numbers.
 pub(super) fn late_scenes() -> Vec<Vec<Op>> {
     let b = Path::of(&[B]);
     let fsync = |of: &Path| Op::Fsync { of: of.clone(), datasync: false };
     let reserve =
         Op::Fallocate { of: b.clone(), mode: FallocMode::AllocateKeepSize, offset: 16_384, len: 8192 };
     vec![
-        // Space behind the end is reserved, and given back.
+        // Space after the end of the file is reserved, and given back.
         vec![reserve, fsync(&b), Op::Truncate { of: b.clone(), size: 20_000 }, fsync(&b)],
         reopened_segment(),
     ]

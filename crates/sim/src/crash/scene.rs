@@ -72,8 +72,8 @@ pub fn telling_scenes() -> Result<Vec<u64>, String> {
     scenes.into_iter().map(at).collect()
 }
 
-/// An fsync of several nodes. Unless there is a flush between them, the last may arrive without those before it; what is
-/// written into that gap after the recovery must not lead to it.
+/// An fsync of several nodes. Unless there is a flush between them, the last may arrive without the earlier
+/// ones. Blocks that are written into that gap after the recovery must not lead to it.
 fn hole() -> Vec<Op> {
     let b = Path::of(&[B]);
     let far = |tag| write(&b, 5_000_000, 9000, tag);
@@ -177,7 +177,7 @@ fn quiet_scenes() -> Vec<Vec<Op>> {
     let mixed = vec![write(&a, 0, 9000, 8), open(&b), unlink(&b)];
     all.push([mixed, fill(&d, 20), vec![Op::Remount, fsync(&a)]].concat());
     all.push(vec![write(&b, 0, 300_000, 9), fsync(&b), write(&b, 0, 300_000, 10), Op::Remount]);
-    // Cleaning between changes of what it moves.
+    // Cleaning between changes of the blocks that it moves.
     all.push(vec![
         write(&b, 0, 20_000, 11),
         Op::Clean,
@@ -228,8 +228,8 @@ fn full_scenes() -> Vec<Vec<Op>> {
     ]
 }
 
-/// Blocks become free in the segments whose holes the log fills, behind its position, but are not to be used before the next
-/// checkpoint; an fsync of an old file takes none.
+/// Blocks become free, after the log's position, in the segments whose holes the log fills. They are not to
+/// be used before the next checkpoint; an fsync of an old file takes none.
 fn held_holes() -> Vec<Op> {
     let b = Path::of(&[B]);
     let with_holes = (0..30).step_by(3).map(|n| Path::root().join(Name(Name::MANY + n)));

@@ -22,7 +22,7 @@ pub enum Start {
 }
 
 impl Start {
-    /// Errors that an operation may have there though the model knows no reason.
+    /// Errors that an operation may have there although the model has no reason for them.
     pub(crate) fn refusals(self) -> &'static [i32] {
         match self {
             Self::Few => &[],
@@ -153,7 +153,7 @@ mod tests {
     use crate::crash::record;
     use segno_testkit::Event;
 
-    /// First blocks of the writes to the journal behind a common volume, in order.
+    /// First blocks of the writes to the journal after the end of a common volume, in order.
     fn journal_writes(workload: &Workload) -> Vec<u64> {
         let recorded = record(&workload.base().unwrap(), workload).unwrap();
         let to = |e: &Event| match e {

@@ -38,7 +38,7 @@ impl Effort {
     }
 }
 
-/// Counts of what was tried.
+/// Counts of tested workloads and faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     pub workloads: u64,
@@ -163,8 +163,8 @@ impl<'a> Trial<'a> {
         let stopped = self.recorder.engine.is_stopped();
         let unmounted = self.recorder.engine.unmount();
         self.reported |= unmounted.is_err();
-        // A read or write may be repeated. What a failed flush has lost, no repetition brings back. A journal on a device of
-        // its own may fail: the volume goes on without.
+        // A read or write may be repeated. Data that a failed flush has lost cannot be written by a
+        // repetition. A journal on a separate device may fail: the volume continues without it.
         let must_report = self.fault.call == FaultCall::Flush && !self.workload.setup.devices.have_journal();
         if self.device.failed() > 0 && !self.reported && must_report {
             return Err("a failed flush was not reported".into());
@@ -202,7 +202,7 @@ impl<'a> Trial<'a> {
         let history = &self.recorder.history;
         let setup = &self.workload.setup;
         let moment = Moment { returned: history.promises.len(), begun: history.promises.len() };
-        // Without its journal, which may have failed, a volume goes on with what holds in strict mode.
+        // Without its journal, which may have failed, a volume keeps the guarantees of strict mode.
         let contract = match setup.contract() {
             Contract::Journal => Contract::Strict,
             other => other,

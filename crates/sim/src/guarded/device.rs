@@ -10,7 +10,7 @@ use segno_testkit::{PauseDevice, ZoneCounts, ZoneShape, ZonedDevice};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Sections for metadata, at most.
+/// Upper bound of the sections for metadata.
 const MOST_CONVENTIONAL: u32 = 24;
 const CACHE: usize = 32 << 20;
 
@@ -31,7 +31,7 @@ impl Device {
     }
 }
 
-/// Sections of a volume, and what is kept from users.
+/// Sections of a volume, and the share that is kept from users.
 #[derive(Clone, Copy, Debug)]
 pub struct Geometry {
     /// Sections are zones; otherwise they are allocated as on a zoned device (`mode=lfs`).

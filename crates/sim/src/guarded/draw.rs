@@ -9,7 +9,7 @@ const LEAST_SECTIONS: u64 = 18;
 /// Most sections of one segment and of two, so that a case takes seconds.
 const MOST_SECTIONS: [u64; 2] = [36, 24];
 
-/// What is written next.
+/// The order of the writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pattern {
     #[default]
@@ -18,7 +18,7 @@ pub enum Pattern {
     Strided,
     /// The whole file again and again, the block written last first.
     NewestFirst,
-    /// Uniform, with an fsync behind each write.
+    /// Uniform, with an fsync after each write.
     Synced,
     /// Small files are deleted and replaced by others.
     Refill,

@@ -9,16 +9,16 @@ use segno_engine::lab::Probe;
 use segno_testkit::Rng;
 use std::sync::Arc;
 
-/// Blocks written behind the layout, as a multiple of the volume.
+/// Blocks written after the layout, as a multiple of the volume.
 const TIMES: u64 = 2;
-/// Most device writes of a case behind the layout.
+/// Most device writes of a case after the layout.
 const MOST_WRITES: u64 = 400_000;
 /// Writes between two syncs, on average.
 const SYNC_EVERY: u64 = 1000;
 /// Most device commands between choosing a cut and the cut.
 const CUT_WITHIN: u64 = 600;
 
-/// What a case did.
+/// The counts of a case.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Totals {
     pub writes: u64,
@@ -27,7 +27,7 @@ pub struct Totals {
     pub cuts: u64,
 }
 
-/// Fills the volume, overwrites it and cuts it. An error says what did not fit, or what was lost.
+/// Fills the volume, overwrites it and cuts it. An error names the write that did not fit, or the lost page.
 pub fn run(case: &Case) -> Result<Totals, String> {
     let mut drive = Drive::new(*case)?;
     drive.lay_out()?;
@@ -203,8 +203,8 @@ mod tests {
         }
     }
 
-    /// These are conventional, and hold as much as their reserve guards. With sections kept for recovery besides, cleaning
-    /// emptied full sections: 700 moves for each write.
+    /// These volumes are conventional, and as full as their reserve guards. When further sections were kept
+    /// for recovery, cleaning emptied full sections: 700 moves for each write.
     #[test]
     fn a_volume_as_full_as_its_reserve_guards_keeps_nothing_for_recovery() {
         for seed in [0, 2, 6] {

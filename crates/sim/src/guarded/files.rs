@@ -9,7 +9,7 @@ use segno_testkit::Rng;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Positions of a file that its inode and a node map, at least and at most.
+/// Positions of a file that a node maps (upper bound), and that an inode maps (lower bound).
 const PER_NODE: u64 = 1018;
 const IN_INODE: u64 = 800;
 /// Share of the room that small files may fill; names take some of it.
@@ -24,10 +24,10 @@ struct File {
     length: u32,
 }
 
-/// All files, and what they hold.
+/// All files and their contents.
 pub struct Files {
     versions: Versions,
-    /// Pages of a file, at most, and their distance in it.
+    /// Largest number of pages of a file, and their distance in it.
     per_file: u32,
     stride: u64,
     files: Vec<File>,
@@ -37,9 +37,9 @@ pub struct Files {
     /// Files created, deleted or written since the last sync.
     touched: BTreeSet<u32>,
     dirty: BTreeSet<Page>,
-    /// Page from which writeback goes on.
+    /// Page at which writeback continues.
     cursor: Page,
-    /// Is told what is deleted.
+    /// Receives the deleted pages.
     witness: Option<Arc<Witness>>,
 }
 
@@ -71,12 +71,12 @@ impl Files {
         Place { per_file: self.per_file, stride: self.stride }
     }
 
-    /// Has a device told from now on what is deleted.
+    /// From now on the witness receives the deleted pages.
     pub fn tell(&mut self, witness: Arc<Witness>) {
         self.witness = Some(witness);
     }
 
-    /// Nodes of the full volume, at most.
+    /// Upper bound of the nodes of the full volume.
     pub fn nodes(&self) -> u64 {
         let per_node = (PER_NODE / self.stride).max(1);
         let of_file = u64::from(self.per_file) / per_node;

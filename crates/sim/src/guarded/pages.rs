@@ -1,4 +1,4 @@
-//! What the pages of the files hold, and what must be there after a cut.
+//! The contents of the pages of the files, and the contents that must be there after a cut.
 use segno_format::{BLOCK_SIZE, Block, crc};
 use zerocopy::IntoBytes;
 
@@ -40,9 +40,9 @@ fn bytes_of(page: Page, version: u32) -> [u8; BYTES] {
 struct State {
     /// The greatest version ever given.
     last: u32,
-    /// What a read returns.
+    /// The version that a read returns.
     holds: u32,
-    /// What a returned sync covers.
+    /// The version that a completed sync covers.
     synced: u32,
 }
 

@@ -2,8 +2,8 @@
 use super::witness::Due;
 use segno_clean::need::Figures;
 
-/// An error if the checkpoint, and the one behind a recovery now, may open more sections than are free. What has to be written is the
-/// greater of what the engine counts and of what the device has seen.
+/// Fails if the checkpoint, and the one after a recovery now, may open more sections than are free. The
+/// blocks to be written are the greater of the engine's count and of the writes that the device received.
 pub fn checkpoint_fits(f: &Figures, due: Due) -> Result<(), String> {
     let nodes = f.logged.min(f.nodes).max(due.logged) + f.dirty_nodes.max(due.dirty);
     // Data logs share what they have left but for a block each.
@@ -16,8 +16,8 @@ pub fn checkpoint_fits(f: &Figures, due: Due) -> Result<(), String> {
     Err(format!("a checkpoint opens {opened} sections: {f:?}, {due:?}"))
 }
 
-/// Most sections that logs with so many blocks left open for `blocks`, whichever log each goes to. A log that fills its
-/// section opens the next one at once.
+/// The largest number of sections that logs with `left` free blocks open for `blocks`, however the blocks are
+/// distributed. A log that fills its section opens the next one at once.
 fn opens(left: [u64; 3], blocks: u64, per_section: u64) -> u64 {
     let opened_by = |some: u32| {
         let some = left.iter().enumerate().filter(|(log, _)| some >> log & 1 == 1);

@@ -65,7 +65,7 @@ impl Witness {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nodes to be written, at least.
+    /// Lower bound of the nodes to be written.
     pub fn due(&self) -> Due {
         let seen = self.seen();
         let mut nodes = BTreeSet::new();

@@ -134,7 +134,7 @@ fn format(device: &Arc<MemDevice>, recipe: Recipe) -> Result<(), String> {
         let member = Member { device: device.clone(), path: String::new(), zeroed: true };
         return segno_mkfs::format(&[member], &options).map(drop).map_err(|e| e.to_string());
     }
-    // The formatter sees two devices; what it wrote is then put end to end, as the engine sees it.
+    // The formatter writes to two devices; their contents are then concatenated, which is the engine's view.
     let halves = [48 * 256, 24 * 256].map(|n| Arc::new(MemDevice::new(n)));
     let members: Vec<Member> = (halves.iter().enumerate())
         .map(|(i, d)| Member { device: d.clone(), path: format!("member{i}"), zeroed: true })
@@ -298,7 +298,7 @@ fn leave_open(v: &Volume) -> Result<Vec<Ino>, Error> {
     Ok(open)
 }
 
-/// What fsync leaves behind the checkpoint.
+/// Leaves a roll-forward chain after the checkpoint.
 fn chain(v: &Volume, small: bool) -> Result<(), Error> {
     let root = v.root();
     let spread = v.lookup(root, b"spread")?.ino;

@@ -1,4 +1,4 @@
-//! Saved images: those that revealed bugs, and shapes that random draws produce rarely.
+//! Saved images: images that revealed bugs, and shapes that random draws produce rarely.
 use super::edit::Image;
 use std::fs;
 use std::path::Path;

@@ -51,9 +51,10 @@ pub fn run(image: &Image) -> Result<Option<Cuts>, String> {
 /// Blocks of superblocks.
 const SUPERBLOCKS: u64 = 2;
 
-/// What counts as the volume before: as it was; with the superblock that replaces one that was followed wrongly, which comes
-/// first; and without the pack that is overwritten. If that is the newest one and damaged, the older one is in force from its
-/// first write on, and the repair works from that.
+/// The states that count as the volume before the repair: unchanged; with the superblock that replaces a
+/// wrong one, which is written first; and without the pack that is overwritten. If that pack is the newest
+/// one and damaged, the older one is in force from its first write on, and the repair works from the older
+/// one.
 fn bases(before: &Snapshot, after: &Snapshot, plan: &Plan, log: &[Event]) -> Result<[MemDevice; 3], String> {
     let text = |e: std::io::Error| e.to_string();
     let devices = [(); 3].map(|()| MemDevice::from_snapshot(before));
@@ -92,8 +93,9 @@ fn put_superblocks(device: &MemDevice, of: &MemDevice) -> Result<(), String> {
     Ok(())
 }
 
-/// Findings but those of superblocks, which are written first and last, and of summaries, which are corrected in place. Quota files
-/// are compared only if nothing else is wrong, so they come with that.
+/// All findings except those of superblocks, which are written first and last, and of summaries, which are
+/// corrected in place. Quota files are compared only if nothing else is wrong, so their findings are left out
+/// as well.
 fn lasting(found: &Report) -> Vec<Problem> {
     let passes =
         |kind| is_of_superblock(kind) || matches!(kind, Kind::SummaryEntry | Kind::SummaryType | Kind::Quota);
@@ -124,8 +126,9 @@ fn difference(old: &[Vec<Problem>], found: &[Problem]) -> String {
 mod tests {
     use super::*;
 
-    /// Images whose states were taken for violations: a first superblock that is torn, a record of a quota file in the first
-    /// superblock of a volume without quotas, a newest pack that is damaged and valid, a quota file beside a summary.
+    /// Images whose states were mistaken for violations: a first superblock that is torn, a record of a quota
+    /// file in the first superblock of a volume without quotas, a newest pack that is damaged and valid, a
+    /// quota file next to a summary.
     #[test]
     fn states_that_are_as_before() {
         for (seed, number) in [(71, 43), (71, 70), (71, 224), (71, 281), (71, 285), (72, 271)] {

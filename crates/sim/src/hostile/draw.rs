@@ -9,7 +9,7 @@ use segno_testkit::Rng;
 
 /// Maximum number of fields changed in an image.
 const EDITS: u64 = 16;
-/// One image in this many is a known shape, alone or with random changes.
+/// One of `SHAPED` images is a known shape, alone or with random changes.
 const SHAPED: u64 = 4;
 
 /// The image with a number.

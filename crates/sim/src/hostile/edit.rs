@@ -1,4 +1,4 @@
-//! What is changed in a volume, in words that outlive the addresses: structures by what they are, values by what they mean.
+//! The changes in a volume, described independently of addresses: structures by kind, values by meaning.
 use std::fmt;
 use std::str::FromStr;
 
@@ -109,12 +109,12 @@ impl FromStr for Place {
     }
 }
 
-/// What is stored: a number, or the address of a structure.
+/// The stored value: a number, or the address of a structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value {
     Raw(u64),
     AddrOf(Place),
-    /// First block behind the main area.
+    /// First block after the main area.
     End,
     /// One past the largest node id.
     MaxNid,

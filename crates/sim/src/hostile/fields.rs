@@ -1,4 +1,4 @@
-//! The fields of each structure: where they are, and what kind of value they hold.
+//! The fields of each structure: their places, and the kind of their values.
 use super::decode::Layout;
 use super::edit::Place;
 use super::ring;
@@ -12,7 +12,7 @@ use segno_format::superblock::RawSuperblock;
 use segno_format::xattr::HEADER_BYTES;
 use std::mem::offset_of;
 
-/// What a field holds, which decides what is worth storing there.
+/// The kind of a field's value, which decides which values are worth storing there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A count, size, position or set of flags.

@@ -1,4 +1,4 @@
-//! Inputs of fuzz targets: small volumes with changed fields, and journals on a device of their own with changed bytes.
+//! Inputs of fuzz targets: small volumes with changed fields, and external journals with changed bytes.
 use super::edit::Image;
 use super::ring::Ring;
 use super::{base, draw, find, salvage, trial};
@@ -82,7 +82,8 @@ fn group(epoch: u64) -> Group {
     Group { kind, epoch, sections: vec![Section { ino: Ino(4), epoch, records }, second] }
 }
 
-/// Opens a journal whose checksums are made right; it is read twice with the same result, and owned records are those in place.
+/// Opens a journal after its checksums are corrected. Two opens give the same result, and records read in
+/// place equal the copied ones.
 pub fn read_journal(bytes: &[u8]) -> Outcome {
     let device = MemDevice::new(JOURNAL);
     for (addr, chunk) in (0..JOURNAL).zip(bytes.chunks(BLOCK_SIZE)) {

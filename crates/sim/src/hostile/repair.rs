@@ -115,7 +115,7 @@ fn replay(overlay: Arc<Overlay>) -> Result<(), String> {
     volume.unmount().map_err(|e| e.to_string())
 }
 
-/// Whether both copies of the superblock were changed, so that nothing tells what the volume was.
+/// Whether both copies of the superblock were changed, so that the original parameters are unknown.
 #[must_use]
 pub fn no_superblock_left(image: &Image) -> bool {
     (0..2).all(|copy| image.edits.iter().any(|e| e.place == Place::Super(copy)))
@@ -231,7 +231,7 @@ mod tests {
         }
     }
 
-    /// A journal that names a block behind the end of the device is damage, and no read error.
+    /// A journal that names a block after the end of the device is damage, not a read error.
     #[test]
     fn journal_with_an_impossible_address() {
         let ended = run(&crate::hostile::image(81, 11829).unwrap());

@@ -1,4 +1,5 @@
-//! The metadata journal behind a volume: where its structures are, which fields they have, and its checksums.
+//! The metadata journal after the end of a volume: the places and fields of its structures, and its
+//! checksums.
 use super::edit::Place;
 use super::fields::{Field, Kind};
 use segno_device::BlockDevice;
@@ -45,14 +46,14 @@ const GROUP: [(u16, u8, Kind); 10] = [
     (48, 4, Kind::Number),
 ];
 
-/// A journal behind a volume of so many blocks.
+/// A journal, from block `start` on.
 pub struct Ring {
     start: u64,
     blocks: u32,
 }
 
 impl Ring {
-    /// The one behind a volume, if there is room for one.
+    /// The journal after the end of a volume, if there is room for one.
     pub fn behind(dev: &dyn BlockDevice, volume_blocks: u64) -> Option<Self> {
         let start = volume_blocks.next_multiple_of(BLOCKS_PER_SEG.into());
         let blocks = dev.block_count().checked_sub(start).filter(|&n| n > SUPERBLOCKS.into())?;

@@ -37,7 +37,7 @@ const WHAT: [&str; 17] = [
     "owner 9000",
 ];
 
-/// What a run found.
+/// The counts of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Salvaged {
     /// Errors that the checker found.
@@ -97,7 +97,8 @@ fn files(guard: &Arc<Guard>, blocks: u64, out: &mut Salvaged) -> Result<(), Stri
         let allowed = |s: &file::Slot| !verdicts.is_foreign(s);
         out.bytes += read(&volume, &f, &allowed)?;
     }
-    // A block has one owner, so all files together are no larger than the device, but for what is decompressed or inline.
+    // A block has one owner. So all files together are no larger than the device, except for compressed and
+    // inline data.
     let limit = blocks * 4096 * 8;
     if out.bytes > limit {
         return Err(format!("{} bytes came from {blocks} blocks", out.bytes));
@@ -150,7 +151,7 @@ mod tests {
     use super::*;
     use segno_engine::MountOptions;
 
-    /// Also what was compressed, what fsync wrote before the cut, and what lies on two devices.
+    /// Includes compressed files, data that fsync wrote before the cut, and data on two devices.
     #[test]
     fn content_is_what_the_engine_reads() {
         for base in base::bases().unwrap().iter().filter(|b| b.name != "journal") {

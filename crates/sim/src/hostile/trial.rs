@@ -15,9 +15,9 @@ use std::sync::Arc;
 /// Limits of blocks read and written by a check and by a session. Undamaged volumes need a tenth.
 const CHECK_STEPS: u64 = 200_000;
 const SESSION_STEPS: u64 = 400_000;
-/// Names and inodes that a walk looks at; the volumes have fewer.
+/// Names and inodes that a walk visits; the volumes have fewer.
 const NAMES: usize = 2_000;
-/// One session in so many is on a read-only mount, of the checkpoint alone.
+/// One of `READ_ONLY` sessions is on a read-only mount, of the checkpoint alone.
 const READ_ONLY: u64 = 6;
 /// Ranges of a file that are read.
 const RANGES: usize = 40;
@@ -46,7 +46,8 @@ pub fn run(base: &Base, image: &Image) -> Result<Outcome, String> {
     let mut outcome = Outcome::default();
     let problems = check(&guard).map_err(|e| format!("check: {e}"))?;
     outcome.checked = problems.is_some();
-    // The checker does not judge what fsync wrote behind the checkpoint; without this pack, more lies behind it.
+    // The checker does not judge the blocks that fsync wrote after the checkpoint. If the older pack is in
+    // force, more blocks follow it.
     let unjudged = |p: Place| {
         matches!(p, Place::Chain(_) | Place::Journal(_) | Place::Checkpoint | Place::CheckpointEnd(_))
     };

@@ -69,7 +69,7 @@ impl Limits {
 }
 
 impl Model {
-    /// What a new inode takes from its directory, and from the mount.
+    /// The attributes that a new inode inherits from its directory, and gets from the mount.
     pub(super) fn inherit(&self, inode: Inode, parent: &Inode, umask: u16) -> Inode {
         let inode = inherit_acl(inode, parent, umask);
         let mut flags = inherited(parent.flags, inode.kind);

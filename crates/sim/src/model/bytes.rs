@@ -25,7 +25,7 @@ impl Bytes {
         self.size
     }
 
-    /// The bytes of a block, zeros where there are none.
+    /// The bytes of a block; zeros in a hole.
     #[must_use]
     pub fn block(&self, index: u64) -> &[u8; LEN] {
         self.blocks.get(&index).map_or(&ZEROS, |p| p)

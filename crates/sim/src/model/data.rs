@@ -27,7 +27,7 @@ impl Model {
         Ok(data.len())
     }
 
-    /// Takes over the content of a file, if size and each block are those of before or after some operation.
+    /// Takes over the content of a file, if its size and each block are as before or as after an operation.
     pub fn adopt(&mut self, node: Node, after: &Self, found: Bytes) -> Result<(), String> {
         let bytes = |m: &Self| m.inodes.get(&node).and_then(|i| i.bytes().ok()).cloned();
         let (Some(old), Some(new)) = (bytes(self), bytes(after)) else { return Ok(()) };
@@ -144,7 +144,8 @@ impl Model {
         self.modified(node)
     }
 
-    /// What is reserved but zero may count as data or as neither, so this is the tightest answer, not the only one.
+    /// Reserved blocks that are zero may count as data or not, so this is the tightest answer, not the only
+    /// one.
     pub(super) fn seek_to(&mut self, node: Node, what: Seek, offset: u64) -> Res<u64> {
         let bytes = self.get(node)?.bytes().map_err(|_| errno::EINVAL)?;
         if offset >= bytes.size() {

@@ -52,7 +52,7 @@ pub struct Inode {
     pub projid: u32,
     /// Algorithm and logarithm of the cluster size.
     pub compression: Option<(u8, u8)>,
-    /// `i_advise`. KEEP_SIZE: blocks behind the end were reserved since the file was last truncated.
+    /// `i_advise`. KEEP_SIZE: blocks after the end of the file were reserved since it was last truncated.
     pub advise: Advise,
     /// Fields that no operation shows, if they were read.
     pub stored: Option<Stored>,

@@ -166,7 +166,8 @@ impl Model {
         if self.get(child)?.is_dir() && self.is_below(to, child)? {
             return Err(errno::EINVAL);
         }
-        // Only a directory that may move is looked at: a file that replaces a directory is refused for its kind.
+        // Only a directory that may move is checked: a file that replaces a directory is refused for its
+        // kind.
         let moves = self.get(child)?.is_dir() || mode == RenameMode::Exchange;
         match target {
             Some(target) if moves && self.get(target)?.is_dir() && self.is_below(from, target)? => {

@@ -47,7 +47,7 @@ struct Generator<'a> {
     profile: Profile,
     model: Model,
     handles: Handles,
-    /// What exists.
+    /// Existing paths and their types.
     paths: Vec<(Path, FileType)>,
 }
 

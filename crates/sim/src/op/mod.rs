@@ -86,7 +86,7 @@ impl fmt::Display for Path {
     }
 }
 
-/// Flags that [`Op::Chattr`] sets or clears. The first two change nothing else that the model knows.
+/// Flags that [`Op::Chattr`] sets or clears. The first two change nothing else that is in the model.
 pub const DRAWN_FLAGS: [InodeFlags; 5] = [
     InodeFlags::NODUMP,
     InodeFlags::NOATIME,

@@ -1,8 +1,8 @@
 //! Shrinks a failing sequence.
 use super::Op;
 
-/// Takes operations out, first many at once, for as long as `fails` says that the rest still fails. `tries` bounds how
-/// often it is asked.
+/// Takes operations out, first many at once, as long as the rest still `fails`. `tries` bounds the number of
+/// calls of `fails`.
 pub fn shrink(ops: &[Op], mut tries: usize, mut fails: impl FnMut(&[Op]) -> bool) -> Vec<Op> {
     let mut ops = ops.to_vec();
     let mut chunk = ops.len().div_ceil(2).max(1);

@@ -1,5 +1,5 @@
-//! Power cuts of recovery itself, and of the recovery after that, of volumes with so many inodes that recovery opens segments beyond
-//! those of the logs.
+//! Power cuts of recovery, and of the recovery after that. The volumes have enough inodes that recovery opens
+//! segments in addition to those of the logs.
 mod volume;
 
 pub use volume::{Crashed, recoveries};

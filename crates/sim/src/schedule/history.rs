@@ -72,7 +72,7 @@ impl World {
         self.run_beside(threads, |_| ())
     }
 
-    /// Runs the operations of each thread beside an activity that has no visible effect.
+    /// Runs the operations of each thread, concurrently with an activity that has no visible effect.
     pub fn run_beside(
         mut self,
         threads: Vec<Vec<Op>>,

@@ -1,8 +1,9 @@
 //! Concurrent operations on one volume under seeded schedules.
 //!
-//! Needs the feature `shuttle`, which replaces every lock of the engine. The results of all threads must be linearizable: equal
-//! to those of the model for *some* order of the operations that respects which of them did not overlap. The final tree must
-//! be that of the same order, the volume must unmount, and the checker find nothing. A deadlock is a violation.
+//! Needs the feature `shuttle`, which replaces every lock of the engine. The results of all threads must be
+//! linearizable: equal to the results of the model for *some* order of the operations. In that order,
+//! operations that did not overlap keep their order. The final tree must result from the same order, the
+//! volume must unmount, and the checker must find nothing. A deadlock is a violation.
 mod history;
 mod shapes;
 
@@ -14,7 +15,7 @@ use shuttle::{Config, MaxSteps, Runner};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The engine's frames on a stack of their own.
+/// Stack of a thread, large enough for the engine's frames.
 const STACK: usize = 1 << 20;
 /// Steps of the longest schedule; the longest seen takes a tenth.
 const STEPS: usize = 2_000_000;

@@ -26,7 +26,7 @@ pub enum Kind {
     Fault,
     /// Damaged volumes.
     Damage,
-    /// Full volumes of random geometry, guarded for what they hold, overwritten and cut.
+    /// Full volumes of random geometry, guarded for their number of nodes, overwritten and cut.
     Guarded,
     /// Power cuts of the recovery of thousands of inodes.
     Recovery,
@@ -65,8 +65,9 @@ impl Kind {
         }
     }
 
-    /// Whether its cases run on a setup of this name: some have setups of their own. Below the writeback cache a second
-    /// thread would wait for the first, within whose device call it is, and the cache gives up what it could not write.
+    /// Whether its cases run on a setup of this name: some kinds have special setups. The writeback cache
+    /// excludes two kinds: a second thread would deadlock, as it runs inside a device call of the first; and
+    /// after a fault the cache drops data that it could not write.
     #[must_use]
     pub fn runs_on(self, setup: &str) -> bool {
         match self {

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 /// Depth of a workload.
 const DEPTH: Depth =
     Depth { states: Some(60), recovery: 50, within: Some(60), work: 3, points: 20, shrink: false };
-/// Depth of the most revealing scenes. Blocks behind a hole in the chain matter only when the volume is written to again.
+/// Depth of the most revealing scenes. Blocks after a gap in the chain matter only when the volume is written
+/// to again.
 const TELLING: Depth =
     Depth { states: Some(300), recovery: 50, within: Some(60), work: 1, points: 0, shrink: false };
 
@@ -20,7 +21,7 @@ pub struct HuntPlan {
     pub start: Option<Case>,
     /// Seed of the drawn cases.
     pub seed: u64,
-    /// No case begins after this many states, sequences and faults.
+    /// No case begins after this number of states, sequences and faults.
     pub states: u64,
     /// Nor after this time.
     pub patience: Duration,

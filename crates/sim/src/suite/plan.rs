@@ -11,11 +11,11 @@ use std::time::Duration;
 pub struct Depth {
     /// Maximum number of states, spread over all of them.
     pub states: Option<usize>,
-    /// Recovery is cut as well in one of this many crash states.
+    /// Recovery is also cut in one of `recovery` crash states.
     pub recovery: u64,
     /// Maximum number of states inside a recovery.
     pub within: Option<usize>,
-    /// One in this many recovered volumes is written to and emptied.
+    /// One of `work` recovered volumes is written to and emptied.
     pub work: u64,
     /// Number of faults in a workload.
     pub points: u64,
@@ -24,7 +24,7 @@ pub struct Depth {
 }
 
 impl Depth {
-    /// For a single case: a superset of what any run tries in it.
+    /// For a single case: includes everything that any run tests in it.
     pub const ALL: Self =
         Self { states: None, recovery: 20, within: None, work: 20, points: u64::MAX, shrink: true };
 }
@@ -115,7 +115,7 @@ impl Plan {
         self
     }
 
-    /// All on one setup, except for kinds with setups of their own.
+    /// All on one setup, except for kinds with special setups.
     pub fn on(mut self, name: &str) -> Result<Self, String> {
         let name = setup::name(name)?;
         self.setup = Some(name);

@@ -33,7 +33,7 @@ fn names<S: Serializer>(features: &Features, to: S) -> Result<S::Ok, S::Error> {
 }
 
 impl Reach {
-    /// Of one recovery: what it wrote, and how many inodes there were then.
+    /// Of one recovery: its writes, and the number of inodes at that time.
     #[must_use]
     pub fn of_recovery(engine: &Mounted, log: &CrashLog, inodes: usize) -> Self {
         let written = log.events().iter().filter_map(|event| match event {

@@ -1,4 +1,4 @@
-//! Fuzz targets of volumes: what is on the device, the journal, the table of devices, and names.
+//! Fuzz targets of volumes: the contents of the device, the journal, the table of devices, and names.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 mod devices;
 mod names;

@@ -1,3 +1,3 @@
-//! A share of what `segno crashtest` tries.
+//! A share of the tests of `segno crashtest`.
 #![allow(clippy::unwrap_used, clippy::panic)]
 mod share;

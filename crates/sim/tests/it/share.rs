@@ -1,7 +1,7 @@
 //! Some cases of each kind, the same ones each time.
 use segno_sim::suite::{self, Case, Depth, Kind, Plan, RowPlan, Totals};
 
-/// Tries some cases of a kind, and fails with what `segno crashtest` would print.
+/// Runs some cases of a kind, and fails with the output that `segno crashtest` would print.
 fn share(kind: Kind, cases: u64, depth: Depth) -> Totals {
     share_on(None, kind, cases, depth)
 }

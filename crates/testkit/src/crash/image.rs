@@ -13,7 +13,7 @@ const SECTOR_SIZE: usize = 512;
 /// Sectors in a block.
 pub(crate) const SECTORS: u64 = (BLOCK_SIZE / SECTOR_SIZE) as u64;
 
-/// A device's initial contents and the log of what was done to it.
+/// A device's initial contents and the log of its writes, discards and flushes.
 #[derive(Clone, Debug)]
 pub struct CrashLog {
     base: Snapshot,
@@ -40,7 +40,7 @@ pub enum Kept {
     OnlyLast,
     AllButFirst,
     AllButLast,
-    /// All but those of one region of several, a device that loses its cache alone.
+    /// All except those of one of several regions: one device loses its cache.
     AllButRegion(usize),
     /// Bit i stands for the i-th write or discard.
     Writes(u64),
@@ -210,7 +210,7 @@ fn tear(device: &MemDevice, addr: u64, block: &[u8; BLOCK_SIZE], sectors: u64) {
 }
 
 impl Fate {
-    /// Outcome of a block in a write of which this many sectors reached the device.
+    /// Outcome of a block in a write of which `sectors` sectors reached the device.
     fn of_torn_write(block: u64, sectors: u64) -> Self {
         match sectors.saturating_sub(block.saturating_mul(SECTORS)) {
             0 => Self::Lost,

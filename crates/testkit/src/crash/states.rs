@@ -6,7 +6,7 @@ use segno_device::MemDevice;
 use segno_format::BLOCK_SIZE;
 use std::collections::BTreeSet;
 
-/// Up to this many writes (or blocks) in flight, every subset is tried.
+/// With up to `EXHAUSTIVE` writes (or blocks) in flight, every subset is tried.
 const EXHAUSTIVE: usize = 10;
 
 /// How many states to try.
@@ -42,8 +42,8 @@ pub struct CrashState {
 
 /// All states to try, in the order of the log:
 /// - *prefix*: everything before a cut, for each cut before a write or discard, and at the end;
-/// - *subset*: before each flush, after each FUA write and at the end, subsets of what was in flight; with several regions
-///   also all but the writes of one of them;
+/// - *subset*: before each flush, after each FUA write and at the end, subsets of the writes in flight; with
+///   several regions also all but the writes of one of them;
 /// - *early*, if requested: the end of something written in two parts without the part before it;
 /// - *torn*: as prefix, with the last write cut at a sector, everywhere in metadata and sometimes in data.
 ///
@@ -56,7 +56,7 @@ pub struct CrashStates<'a> {
 }
 
 impl<'a> CrashStates<'a> {
-    /// `is_metadata` looks at the address and bytes of a written block.
+    /// `is_metadata` classifies a written block by its address and bytes.
     pub fn new(
         log: &'a CrashLog,
         plan: CrashPlan,

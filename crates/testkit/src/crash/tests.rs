@@ -1,4 +1,4 @@
-//! Compares the states with what the rules allow for each single sector.
+//! Compares the states with the contents that the rules allow for each single sector.
 use super::*;
 use crate::blocks::{read, write, write_fua};
 use crate::record::Event;
@@ -10,10 +10,10 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 const BLOCKS: u64 = 6;
-/// What the base is filled with.
+/// Byte that fills the base.
 const BASE: u8 = 255;
 
-/// A log over a base full of [`BASE`]; the script says what is done.
+/// A log over a base full of [`BASE`]; the script makes the changes.
 fn log(script: impl FnOnce(&RecordDevice<MemDevice>)) -> CrashLog {
     let device = MemDevice::new(BLOCKS);
     write(&device, 0, &[BASE; BLOCKS as usize]);
@@ -36,7 +36,7 @@ fn sectors(device: &MemDevice) -> Vec<u8> {
     sectors.iter().map(|s| s[0]).collect()
 }
 
-/// What a block may hold after a cut: the newest durable value, or any that came after it.
+/// The allowed values of a block after a cut: the newest durable value, or any later one.
 fn allowed(log: &CrashLog, block: u64, cut: usize) -> BTreeSet<u8> {
     let durable_below = log.events()[..cut].iter().fold(0, |d, e| match e {
         Event::Flush { covers, within } if within.contains(&block) => d.max(*covers),

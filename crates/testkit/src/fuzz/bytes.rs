@@ -12,11 +12,11 @@ pub struct Mutator<'a> {
     pub seeds: Vec<Vec<u8>>,
     /// Texts that the format gives a meaning.
     pub words: &'a [&'a [u8]],
-    /// One in so many inputs has another length; never if it is 0.
+    /// One of `resized` inputs has another length; none if it is 0.
     pub resized: u64,
-    /// Bytes at the start that stay.
+    /// Number of bytes at the start that stay.
     pub kept: usize,
-    /// Makes checksums, lengths and magic numbers right.
+    /// Corrects checksums, lengths and magic numbers.
     pub mend: &'a dyn Fn(&mut Vec<u8>, &mut Rng),
 }
 

@@ -26,7 +26,7 @@ const JUDGED: u64 = 100;
 pub trait Input: Sized {
     /// Inputs with less in them, largest steps first.
     fn smaller(&self) -> Vec<Self>;
-    /// What is kept of an input that is a finding.
+    /// The form in which an input that is a finding is kept.
     fn stored(&self) -> Vec<u8>;
 }
 

@@ -22,7 +22,7 @@ pub enum Phase {
     Writing,
 }
 
-/// What a signal does.
+/// The effect of a signal.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     End(Option<PathBuf>),
@@ -60,7 +60,7 @@ impl Cancel {
                 eprintln!("segno: the volume is being written: the program ends when that is done");
             }
             Verdict::End(made) => {
-                // What is left of it is no volume.
+                // An incomplete copy is no volume.
                 let _gone = made.map(std::fs::remove_file);
                 eprintln!("segno: cancelled; nothing was changed");
                 exit(fsck::CANCELLED.into());

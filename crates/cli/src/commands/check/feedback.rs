@@ -23,8 +23,8 @@ pub struct Feedback {
 }
 
 impl Feedback {
-    /// Descriptor 0 asks for the line on a terminal, which is always shown; a descriptor that is not open is ignored, as
-    /// progress is no reason to fail.
+    /// Descriptor 0 selects the progress line on a terminal, which is always shown. A descriptor that is not
+    /// open is ignored: progress is no reason to fail.
     pub fn new(fd: Option<i32>, image: String) -> Self {
         let open = |fd: i32| File::options().write(true).open(path(fd)).ok();
         let fd = fd.filter(|&fd| fd > 0).and_then(open).map(|file| (file, image));
@@ -67,7 +67,7 @@ fn estimate(step: Step, spent: Duration) -> Option<u64> {
     })
 }
 
-/// The number of a pass, and what it reads.
+/// The number of a pass, and the structures that it reads.
 fn described(pass: Pass) -> (usize, &'static str) {
     match pass {
         Pass::Superblock => (1, "superblock"),

@@ -1,4 +1,4 @@
-//! The check, and why there is none.
+//! Runs the check, and explains why a check was not possible.
 use super::Args;
 use super::feedback::Feedback;
 use crate::path::cause;

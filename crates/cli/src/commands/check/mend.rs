@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// Blocks that are copied at once.
 const RUN: usize = 256;
 
-/// A plan, or why there is none.
+/// A repair plan, or the reason why the volume cannot be repaired.
 pub type Planned = Result<Plan, String>;
 
 /// Plans the repair of a volume.

@@ -29,7 +29,8 @@ use std::process::ExitCode;
 
 /// Check an image that is not mounted, and repair it on request
 ///
-/// Without -a, -p or -y nothing is written: what a crash left to replay is replayed in memory.
+/// Without -a, -p or -y nothing is written: changes that a mount would recover after a crash are replayed in
+/// memory.
 /// Exit code, as of fsck(8): 0 clean, 1 corrected, 2 (with 1) restart as the volume is mounted read-only, 4 errors left,
 /// 8 not possible, 16 usage, 32 cancelled.
 #[derive(clap::Args, Clone)]
@@ -100,7 +101,7 @@ pub fn run(args: &Args) -> Outcome {
     done.map_err(|e| if e.is::<WithCode>() { e } else { WithCode(fsck::OPERATIONAL, e).into() })
 }
 
-/// What was done about the findings.
+/// The outcome of repair and replay.
 struct Done {
     planned: Option<Planned>,
     replayed: bool,
@@ -201,7 +202,7 @@ fn act(
     Ok(done)
 }
 
-/// Asks once, where somebody can answer.
+/// Asks once, if the command runs interactively.
 fn ask(args: &Args, done: &Done) -> Result<bool> {
     if !args.interactive() || !matches!(done.planned, Some(Ok(_))) {
         return Ok(false);
@@ -248,7 +249,7 @@ impl Args {
         self.unattended() || self.yes || self.to.is_some()
     }
 
-    /// Whether somebody can be asked.
+    /// Whether the user can answer a question.
     fn interactive(&self) -> bool {
         let terminals = stdin().is_terminal() && stdout().is_terminal();
         terminals && !self.writes() && !self.dry_run && !self.json && !self.quiet

@@ -34,7 +34,7 @@ pub fn print(out: &mut impl Write, judged: &Judged) -> Result<()> {
         )?;
     }
     if report.complete {
-        // What was checked is the volume as the replay leaves it: with a clean checkpoint.
+        // The check ran on the volume after the replay, which has a clean checkpoint.
         let left = match (judged.replayed, s.clean_unmount) {
             (true, _) => {
                 "not after a clean unmount: what a crash left is included, and the next mount replays it"
@@ -69,7 +69,7 @@ pub fn print(out: &mut impl Write, judged: &Judged) -> Result<()> {
     Ok(())
 }
 
-/// What is, or would be, done about it.
+/// Prints which repairs were made, or would be.
 pub fn print_done(out: &mut impl Write, done: &Done, args: &Args) -> Result<()> {
     let name = args.name();
     if done.replayed {

@@ -68,8 +68,8 @@ fn report(json: bool, discarded: bool, lost: usize, unmarked: bool, words: Strin
     Ok(out::report(json, Schema("segno.journal-discard", 1), &document, words)?)
 }
 
-/// Whether there is a journal of this volume to erase. A named file with other data is refused, and so is another journal than the one
-/// behind the volume while that has changes.
+/// Whether there is a journal of this volume to erase. A named file with other data is refused. A named
+/// journal is also refused while the journal after the end of the volume has changes.
 fn is_own(found: &Found) -> Result<bool> {
     let place = found.describe();
     let behind = if found.file.is_some() && found.guarded { found.changes_behind()? } else { 0 };

@@ -65,7 +65,7 @@ impl Found {
         Ok(Self { device, volume_blocks, checkpoint, guarded, zoned, external, area, file })
     }
 
-    /// The same with a place of up to so many blocks.
+    /// This journal, with a place of up to `blocks` blocks.
     pub fn first(&self, blocks: u64) -> Self {
         Self { area: self.area.clone().first(blocks), ..self.clone() }
     }
@@ -129,7 +129,8 @@ impl Found {
         if_there(Journal::open(self.area.clone(), &self.checkpoint, &*self.device))
     }
 
-    /// Groups of changes that the journal behind the volume has and the volume lacks, whatever journal was named.
+    /// Groups of changes in the journal after the end of the volume that the volume lacks, whichever journal
+    /// was named.
     pub fn changes_behind(&self) -> Result<usize> {
         let Ok(gap) = gap(&self.device) else { return Ok(0) };
         Journal::changes(gap, &self.checkpoint, &*self.device).context("cannot read the journal")

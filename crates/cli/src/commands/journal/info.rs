@@ -33,7 +33,7 @@ pub fn run(args: &Target) -> Result<()> {
     Ok(())
 }
 
-/// What a replay would do.
+/// Groups, epochs, inodes, records and bytes that a replay would process.
 #[derive(Default, Serialize)]
 pub struct Waiting {
     pub groups: u64,

@@ -21,7 +21,7 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Show place, usage and what a replay would do
+    /// Show place, usage, and the changes to replay
     Info(Target),
     /// Make an empty one after the end of the volume, or in a file
     ///

@@ -20,7 +20,7 @@ pub fn run(args: &ResizeArgs) -> Result<()> {
     Ok(out::report(args.target.json, Schema("segno.journal-resize", 1), &document, words)?)
 }
 
-/// A journal with changes stays, and so does other data behind it.
+/// Refuses a journal with changes to replay, and one that is followed by other data.
 fn refuse(found: &Found, args: &ResizeArgs, blocks: u64) -> Result<()> {
     let about = found.unneeded(&args.target.of.image)?;
     if let Some(byte) = found.other_data(&about, blocks)? {

@@ -1,4 +1,4 @@
-//! The room for a journal behind a volume: its size, and the image file that becomes longer and shorter by it.
+//! The space for a journal after the end of a volume: its size, and growing and shrinking the image file.
 use super::found::Found;
 use crate::image::explain;
 use crate::storage::ImageArgs;
@@ -17,18 +17,18 @@ const SHARE: u64 = 64;
 pub const LEAST_BLOCKS: u64 = (16 << 20) / BLOCK_SIZE as u64;
 const MOST_BLOCKS: u64 = (256 << 20) / BLOCK_SIZE as u64;
 
-/// Blocks of a journal whose size nobody chose, of a volume with so many blocks.
+/// The default size of a journal in blocks, for a volume of `volume_blocks` blocks.
 pub fn share(volume_blocks: u64) -> u64 {
     (volume_blocks / SHARE).clamp(LEAST_BLOCKS, MOST_BLOCKS)
 }
 
-/// Blocks of a journal to be made: those of the gap if nobody chose a size and it is large enough for any.
+/// The default size in blocks of a journal to be made: all of the gap if it is large enough for a journal.
 pub fn default_blocks(found: &Found) -> u64 {
     let gap = found.area.blocks();
     if gap >= Journal::LEAST_BLOCKS || found.file.is_some() { gap } else { share(found.volume_blocks) }
 }
 
-/// Gives an image file the length of its volume, and of a journal with so many blocks behind it.
+/// Sets the length of an image file to that of its volume and a journal of `journal_blocks` blocks after it.
 pub fn fit(file: &mut FileDevice, path: &Path, volume_blocks: u64, journal_blocks: u64) -> Result<()> {
     let blocks = match journal_blocks {
         0 => volume_blocks,
@@ -37,8 +37,8 @@ pub fn fit(file: &mut FileDevice, path: &Path, volume_blocks: u64, journal_block
     file.set_length(path, blocks * BLOCK_SIZE as u64).map_err(explain)
 }
 
-/// Makes an image file longer if a journal of so many blocks has no room behind its volume. What has a fixed size is refused, and so is what
-/// `check` refuses: it is called again if the image was closed for a moment.
+/// Makes an image file longer if it has no room for a journal of `blocks` blocks after its volume. Storage of
+/// a fixed size is refused. `check` can refuse, too: it is called again if the image was closed and reopened.
 pub fn make(
     found: Found,
     of: &ImageArgs,
@@ -69,8 +69,9 @@ pub fn make(
     Ok(found)
 }
 
-/// Makes an image file as short as its volume needs it, with a journal of so many blocks behind it. Returns whether it became shorter: what has
-/// a fixed size stays, and so does other data behind the journal.
+/// Makes an image file as short as its volume and a journal of `blocks` blocks allow. Returns whether it
+/// became shorter: storage of a fixed size keeps its length, and so does a file with other data after the
+/// journal.
 pub fn shorten(found: Found, of: &ImageArgs, blocks: u64) -> Result<bool> {
     if found.file.is_some() {
         return Ok(false);
@@ -87,7 +88,8 @@ pub fn shorten(found: Found, of: &ImageArgs, blocks: u64) -> Result<bool> {
     Ok(file.block_count() < before)
 }
 
-/// Whether a file has nothing after its volume but a journal of so many blocks. Somebody may have used it meanwhile.
+/// Whether a file has nothing after its volume but a journal of `blocks` blocks. Another process may have
+/// used it meanwhile.
 fn ends_with(file: &Arc<FileDevice>, volume_blocks: u64, blocks: u64) -> Result<bool> {
     let sb = inspect::superblock(&**file)?;
     let Some(gap) = Area::tail(file.clone(), volume_blocks) else { return Ok(false) };
@@ -105,7 +107,7 @@ fn whole_file(of: &ImageArgs) -> Result<Option<(PathBuf, FileDevice)>> {
     }
     let file = FileDevice::open(only, OpenOptions::default()).map_err(explain)?;
     let probe = file.probe();
-    // What is in the last part of a block is not the volume's.
+    // The bytes after the last whole block do not belong to the volume.
     let is_whole = probe.kind == StorageKind::Regular && probe.bytes.is_multiple_of(BLOCK_SIZE as u64);
     if !is_whole || inspect::superblock(&file)?.features.contains(Features::BLKZONED) {
         return Ok(None);

@@ -20,8 +20,8 @@ use text::{Family, Format, Source};
 
 /// Print or serve the counters of mounts as metrics
 ///
-/// For node_exporter's textfile collector, print them to a file from a timer. --listen serves them over HTTP at /metrics, in
-/// a process of its own.
+/// For node_exporter's textfile collector, print them to a file from a timer. --listen serves them over HTTP
+/// at /metrics, in a separate process.
 #[derive(clap::Args)]
 pub struct Args {
     /// Format of the text

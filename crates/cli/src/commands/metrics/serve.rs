@@ -232,7 +232,7 @@ mod tests {
         assert!(ask_for("GET /metrics HTTP/1.0\r\n\r\n", Hosts::Local, &works).starts_with("HTTP/1.1 200 "));
     }
 
-    /// Each is in the middle of its request; it must not matter how many there are, or how long they go on.
+    /// Each client is in the middle of its request. Neither their number nor their duration may matter.
     #[test]
     fn a_client_is_served_whatever_others_keep_open() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

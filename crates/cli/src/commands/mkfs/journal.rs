@@ -18,7 +18,8 @@ use std::sync::Arc;
 
 /// A smaller volume gets none unless asked for.
 const LEAST_VOLUME: u64 = 256 << 20;
-/// A device that cannot grow gives up to this share of it: the first of several may be small beside the volume.
+/// On a device that cannot grow, the journal takes up to this share: the first of several devices may be
+/// small compared with the volume.
 const PART_OF_FIRST: u64 = 4;
 
 /// `--journal`.
@@ -85,7 +86,7 @@ impl Choice {
         Ok(())
     }
 
-    /// Blocks of the journal of a volume with so many, where the file grows by it.
+    /// Blocks of the journal of a volume of `volume_blocks` blocks, where the file grows by it.
     fn blocks(self, volume_blocks: u64) -> Result<u64> {
         match self {
             Self::None => Ok(0),
@@ -94,7 +95,8 @@ impl Choice {
         }
     }
 
-    /// Where the journal goes: the volume has so many blocks of the first of these devices without it.
+    /// Where the journal goes. `blocks` is the part of the volume on the first of these devices, without the
+    /// journal.
     pub fn place(self, args: &Args, options: &MkfsOptions, devices: &Devices, blocks: u64) -> Result<Place> {
         let may_grow = devices.file.is_some() && devices.ends_with_a_block();
         let volume_blocks = blocks + devices.further_blocks().sum::<u64>();
@@ -119,7 +121,7 @@ impl Choice {
     }
 }
 
-/// Why a volume of so many blocks gets no journal, of up to `most`, unless one is asked for.
+/// Why a volume of `volume_blocks` blocks gets no journal, of up to `most` blocks, unless one is requested.
 fn unsuited(
     args: &Args,
     options: &MkfsOptions,
@@ -147,7 +149,8 @@ fn unsuited(
 }
 
 impl Devices {
-    /// Whether the length of an image file is a multiple of a block. Otherwise something that is not the volume's is behind it.
+    /// Whether the length of an image file is a multiple of a block. Otherwise data that is not the volume's
+    /// follows it.
     fn ends_with_a_block(&self) -> bool {
         self.file.as_ref().is_none_or(|file| file.probe().bytes.is_multiple_of(BLOCK_SIZE as u64))
     }
@@ -156,7 +159,7 @@ impl Devices {
         self.members.iter().skip(1).map(|member| member.device.block_count())
     }
 
-    /// The blocks of the first device, without what an earlier format put behind its volume.
+    /// The blocks of the first device, without a journal that an earlier format put after its volume.
     pub fn blocks(&self, choice: Choice) -> u64 {
         let volume = self.file.as_ref().and_then(|file| end_of_volume(file, choice));
         volume.unwrap_or_else(|| self.members.first().map_or(0, |first| first.device.block_count()))
@@ -197,7 +200,8 @@ fn end_of_volume(file: &Arc<FileDevice>, choice: Choice) -> Option<u64> {
 }
 
 impl Place {
-    /// Options of a volume on a device of so many blocks, without an earlier journal, that leave room for this one.
+    /// Options of a volume on a device of `blocks` blocks, without an earlier journal, that leave room for
+    /// this one.
     pub fn leaving_room(self, options: MkfsOptions, blocks: u64) -> MkfsOptions {
         match self {
             Self::Nowhere(_) | Self::Beside(_) => options,
@@ -206,7 +210,7 @@ impl Place {
         }
     }
 
-    /// Devices without an earlier journal behind the volume, if this one goes there.
+    /// Devices without an earlier journal after the volume, if this one goes there.
     pub fn taking_off(
         self,
         devices: Devices,
@@ -220,12 +224,12 @@ impl Place {
         }
     }
 
-    /// Why there is none.
+    /// Why the volume has no journal; `None` if it has one.
     pub fn why_not(self) -> Option<&'static str> {
         if let Self::Nowhere(why) = self { Some(why) } else { None }
     }
 
-    /// Makes the journal of a volume that has so many blocks of the first device. Returns its size.
+    /// Makes the journal of a volume that has `blocks` blocks on the first device. Returns its size.
     pub fn make(self, args: &Args, devices: Devices, blocks: u64) -> Result<Option<u64>> {
         let Devices { members, file } = devices;
         let mut members = members.into_iter().map(|member| member.device);
@@ -257,7 +261,7 @@ fn joined(first: Arc<dyn BlockDevice>, others: Vec<Arc<dyn BlockDevice>>) -> Res
     Ok(Arc::new(MultiDevice::of_volume(members).context("cannot join the devices")?))
 }
 
-/// Makes the journal of a volume in a file, a new one of so many blocks, or on a device.
+/// Makes the journal of a volume on a device, or in a file; a new file gets `blocks` blocks.
 fn beside(args: &Args, path: &Path, blocks: u64, volume: &Arc<dyn BlockDevice>) -> Result<u64> {
     let device: Arc<dyn BlockDevice> = if path.exists() {
         let images: Vec<_> = std::iter::once(&args.image).chain(&args.devices).cloned().collect();

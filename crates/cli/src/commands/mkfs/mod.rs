@@ -82,7 +82,7 @@ pub struct Args {
     part: PartOption,
     /// Image file, block device, s3://BUCKET/PREFIX or file:///DIR
     image: PathBuf,
-    /// Use only so many sectors of 512 bytes
+    /// Use only this number of sectors of 512 bytes
     #[arg(conflicts_with = "size")]
     sectors: Option<u64>,
 }
@@ -260,7 +260,7 @@ fn report_json(
     })
 }
 
-/// What files and their metadata can take; the rest is metadata of the volume, and the reserve for cleaning.
+/// Bytes for files and their metadata. The rest is metadata of the volume and the reserve for cleaning.
 fn usable_bytes(layout: &Layout) -> u64 {
     layout.reserve.user_block_count * BLOCK_SIZE as u64
 }

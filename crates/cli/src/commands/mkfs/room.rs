@@ -25,7 +25,7 @@ pub fn explain(e: MkfsError, options: &MkfsOptions, given: u64) -> anyhow::Error
     )
 }
 
-/// The smallest number of blocks that can be formatted, and what becomes of them.
+/// The smallest number of blocks that can be formatted, and the layout with that size.
 fn smallest(options: &MkfsOptions) -> Option<(u64, Layout)> {
     let options = MkfsOptions { blocks: None, ..options.clone() };
     let works = |blocks: u64| plan(&[blocks], &options).ok();

@@ -4,7 +4,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use segno_format::Features;
 use segno_mkfs::{CasefoldFlags, MkfsOptions};
 
-/// What a volume is like, whatever it is made on.
+/// Properties of a volume that do not depend on the device it is made on.
 #[derive(clap::Args)]
 pub struct VolumeArgs {
     /// Volume label
@@ -55,7 +55,7 @@ pub struct VolumeArgs {
 const FIXED_VERSION: u32 = 1_804_289_383;
 
 impl VolumeArgs {
-    /// What they say, and defaults for the rest.
+    /// The options of these arguments, with defaults for the rest.
     pub fn options(&self) -> Result<MkfsOptions> {
         let mut options = MkfsOptions {
             label: self.label.clone(),

@@ -1,4 +1,4 @@
-//! What a volume's state recommends.
+//! Recommendations from a volume's state.
 use super::state::State;
 use crate::commands::info::guarded;
 use crate::counters::{self, Reading};
@@ -18,7 +18,7 @@ pub enum Level {
     Advice,
 }
 
-/// A fact with what to do about it.
+/// A fact with the action that it calls for.
 #[derive(Debug, Serialize)]
 pub struct Finding {
     pub level: Level,
@@ -65,7 +65,7 @@ fn advice(applies: bool, fact: impl Into<String>, advice: impl Into<String>) -> 
     applies.then(|| Finding { level: Level::Advice, fact: fact.into(), advice: advice.into() })
 }
 
-/// What is recorded or seen on the volume itself.
+/// Damage that is recorded in the superblock or visible on the volume.
 fn damage(state: &State<'_>) -> Vec<Finding> {
     let (name, raw) = (&state.name, &state.segments.superblock.raw);
     let check = match state.counters {
@@ -128,7 +128,7 @@ fn space(state: &State<'_>) -> Vec<Finding> {
     all.into_iter().flatten().collect()
 }
 
-/// States of a mount that need somebody.
+/// States of a mount that require action.
 fn broken(dir: &str, counters: &[Reading]) -> Vec<Finding> {
     let on = |name| counters::value(counters, name) != 0;
     let all = [
@@ -221,7 +221,7 @@ fn options(dir: &str, given: &[String]) -> Vec<Finding> {
     all.into_iter().flatten().collect()
 }
 
-/// What makes a mount slower than it could be.
+/// Conditions that make a mount slower than it could be.
 fn speed(dir: &str, counters: &[Reading]) -> Vec<Finding> {
     let value = |name| counters::value(counters, name);
     let (fsyncs, took) = (value("fsyncs"), value("fsync_checkpoints"));

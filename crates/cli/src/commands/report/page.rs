@@ -129,7 +129,7 @@ fn counters_section(readings: &[Reading]) -> String {
     section("Counters since it was mounted", "wide", &out)
 }
 
-/// What stands between backquotes is a command.
+/// Text between backquotes is a command.
 fn code(text: &str) -> String {
     let part =
         |(i, part): (usize, &str)| if i % 2 == 1 { format!("<code>{part}</code>") } else { part.to_owned() };

@@ -1,4 +1,4 @@
-//! What a report is made of.
+//! The data of a report.
 use crate::commands::mounts::given;
 use crate::counters::{self, Moment, Reading};
 use crate::image;
@@ -15,7 +15,7 @@ pub struct State<'a> {
     pub name: String,
     pub segments: &'a Segments,
     pub counters: Option<Moment>,
-    /// What a mount was given after `-o`.
+    /// Options given to a mount with `-o`.
     pub options: Vec<String>,
     pub space: Space,
 }

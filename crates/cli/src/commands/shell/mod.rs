@@ -28,10 +28,11 @@ use words::{Name, Word};
 
 /// Run commands on an image that stays open
 ///
-/// The commands are those of segno, without the image, and cd, lcd and others; `help` lists them. Words are split as by sh, with quotation
-/// marks, and *, ? and […] match names on the volume, for put and lcd on the host. On a terminal there is a prompt with history and
-/// completion, and each change is durable when the next prompt appears. Otherwise commands are read from standard input: the first
-/// that fails ends them, and changes are durable after `sync` and at the end. Without a mount, and without root if the image is yours.
+/// The commands are those of segno, without the image, and cd, lcd and others; `help` lists them. Words are
+/// split as by sh, with quotation marks, and *, ? and […] match names on the volume, for put and lcd on the
+/// host. On a terminal there is a prompt with history and completion, and each change is durable when the
+/// next prompt appears. Otherwise commands are read from standard input: the first that fails ends them, and
+/// changes are durable after `sync` and at the end. Without a mount, and without root if the image is yours.
 #[derive(clap::Args)]
 pub struct Args {
     /// Run these commands, which ; or line ends separate
@@ -107,7 +108,7 @@ pub fn run(args: &Args) -> Outcome {
     Ok(code)
 }
 
-/// Set by the first signal that asks to end. The second one ends at once, as a power cut would.
+/// Set by the first SIGINT, SIGTERM or SIGHUP. The second one ends the program at once, as a power cut would.
 fn stopped_by_signals() -> Result<Arc<AtomicBool>> {
     let stopped = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -226,7 +227,7 @@ impl Session<'_> {
             }
             return done;
         };
-        // The thread gives up what the next command may need.
+        // The thread drops rights that the next command may need.
         let run = || {
             confinement.enter_thread(&self.args.of.image);
             command.run(&self.files)

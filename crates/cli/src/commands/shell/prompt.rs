@@ -39,7 +39,7 @@ impl Session<'_> {
             match editor.readline(&format!("segno:{}> ", show::path(&self.files.dir))) {
                 Ok(line) => {
                     self.files.stopped.store(false, Ordering::Relaxed);
-                    // At a prompt the user sees which command failed.
+                    // At a prompt it is clear which command failed.
                     let _seen = self.line(line.as_bytes());
                 }
                 // Ctrl-C drops the line.
@@ -55,7 +55,7 @@ impl Session<'_> {
     }
 }
 
-/// What can follow in a line.
+/// Completes commands and paths in a line.
 struct Completion<'a> {
     volume: &'a Volume,
     /// The directory that paths on the volume start at.

@@ -1,6 +1,7 @@
 //! Lines of commands, split into words as by a POSIX shell, with patterns of names.
 //!
-//! Crates that split words (`shlex`, `shell-words`) forget which characters were quoted, so that `rm '*'` could not be told from `rm *`.
+//! Crates that split words (`shlex`, `shell-words`) do not report which characters were quoted, so that `rm
+//! '*'` and `rm *` give the same result.
 use anyhow::{Context, Result, bail};
 use glob::{MatchOptions, Pattern};
 use std::ffi::OsString;
@@ -84,7 +85,7 @@ impl<'a> Splitter<'a> {
         self.next().with_context(|| format!("the quotation that {mark} begins has no end"))
     }
 
-    /// The word that is read, which begins here if there is none.
+    /// The word that is being read; begins one at `start` if there is none.
     fn word(&mut self, start: usize) -> &mut Word {
         &mut self.last.get_or_insert_with(|| (start, Word::new())).1
     }
@@ -185,7 +186,8 @@ pub struct Name {
     pub is_dir: bool,
 }
 
-/// The paths that a word stands for, in the order of their bytes: those that it matches, or the word itself. `names` lists a directory.
+/// The paths that a word stands for, in the order of their bytes: the names that match it, or the word
+/// itself. `names` lists a directory.
 pub fn expand(word: &[(u8, bool)], names: impl Fn(&Path) -> Vec<Name>) -> Vec<OsString> {
     let parts: Vec<&[(u8, bool)]> = word.split(|(byte, _)| *byte == b'/').collect();
     let mut found =
@@ -320,7 +322,7 @@ mod tests {
                 .iter()
                 .flat_map(|word| expand(word, listed))
                 .collect();
-            // bash keeps the slash that asks for directories.
+            // bash keeps a final slash, which restricts the pattern to directories.
             let ours: Vec<Vec<u8>> = words.iter().map(|w| w.as_bytes().to_vec()).collect();
             let theirs: Vec<Vec<u8>> =
                 theirs.iter().map(|w| w.strip_suffix(b"/").unwrap_or(w).to_vec()).collect();

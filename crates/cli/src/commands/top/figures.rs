@@ -3,15 +3,15 @@ use crate::counters::{self, Moment, slow};
 use segno_format::BLOCK_SIZE;
 use segno_format::size;
 
-/// Name, figures, and what they are.
+/// A line: name, figures, and their description.
 pub struct Line {
     pub name: &'static str,
     pub text: String,
     pub help: &'static str,
 }
 
-/// Names of lines, their figures and what they are. A counter in braces stands for its value, with a unit for a figure that
-/// [`Figures::of`] makes of it; `*` stands for all counters that begin so.
+/// Names of lines, their figures and descriptions. A counter in braces stands for its value, with a unit for
+/// a figure that [`Figures::of`] makes of it; `*` stands for all counters with that prefix.
 const LINES: [(&str, &str, &str); 13] = [
     (
         "requests",
@@ -92,7 +92,7 @@ const LINES: [(&str, &str, &str); 13] = [
 /// All lines.
 pub fn lines(now: &Moment, earlier: Option<&Moment>) -> Vec<Line> {
     let figures = Figures { now, earlier };
-    // What stands between braces is every other part.
+    // The parts between braces are every other part.
     let part = |(i, part): (usize, &str)| if i % 2 == 0 { part.to_owned() } else { figures.of(part) };
     let text = |template: &str| template.split(['{', '}']).enumerate().map(part).collect();
     LINES.into_iter().map(|(name, template, help)| Line { name, text: text(template), help }).collect()
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
     use std::time::Instant;
 
-    /// A figure that no row of the table stands for would be 0 for ever.
+    /// A figure without a row in the table would always be 0.
     #[test]
     fn every_figure_has_its_counter() {
         let name = |figure: &str| {

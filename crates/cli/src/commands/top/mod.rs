@@ -20,14 +20,14 @@ use view::State;
 /// scroll; q ends. The figures are those of `segno stats`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Seconds between two looks
+    /// Seconds between two readings of the counters
     #[arg(short, long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     delay: u64,
     /// Any file or directory of the mount
     dir: PathBuf,
 }
 
-/// What a key or a look at the clock leads to.
+/// The effect of a key or of the clock.
 enum Next {
     Draw,
     Look,

@@ -1,4 +1,4 @@
-//! What is on the screen.
+//! The contents of the screen.
 use super::figures::{self, Line as Figure};
 use crate::counters::{GROUPS, Moment, Reading};
 use ratatui::Frame;
@@ -38,7 +38,7 @@ impl Order {
     }
 }
 
-/// What is shown, and how.
+/// The figures on the screen, and how they are shown.
 pub struct State {
     dir: String,
     now: Moment,

@@ -1,7 +1,7 @@
 //! An option as help texts, documents and completions have it.
 use crate::completion::assignments;
 
-/// How an option is written and what it does.
+/// The syntax of an option and its description.
 pub struct Described {
     pub name: &'static str,
     pub default: &'static str,

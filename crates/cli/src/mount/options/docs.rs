@@ -109,7 +109,7 @@ fn documented_defaults_are_in_force() {
 fn names_are_unique() {
     let names: Vec<String> =
         table::all().flat_map(|o| [Some(o.name.to_owned()), o.opposite]).flatten().collect();
-    // A size and a directory are told apart by the value.
+    // `cache` is two options: the value is a size or a directory.
     let twice = names.iter().filter(|n| *n == "cache").count() - 1;
     assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len() - twice);
     let is_foreign =

@@ -1,5 +1,5 @@
-//! Words of fstab and of the kernel's F2FS that are no options here: each stands for an option, has no effect, or is refused
-//! with what to use instead. Up to Linux 7.3.
+//! Words of fstab and of the kernel's F2FS that are no options here: each stands for an option, has no
+//! effect, or is refused with the option to use instead. Up to Linux 7.3.
 
 /// Words with the options that they stand for.
 pub const ALIASES: [(&str, &str); 7] = [
@@ -19,7 +19,7 @@ pub struct Ignored {
     pub reason: &'static str,
     /// Why a crash loses no more than with the word in Linux. A word for which there is no reason is an option, or refused.
     pub durability: &'static str,
-    /// Whether `segno mount -v` names them: what every fstab has is not worth a line.
+    /// Whether `segno mount -v` names them: words that are in every fstab are not worth a line.
     pub noted: bool,
     pub words: &'static str,
 }
@@ -108,8 +108,8 @@ pub const IGNORED: &[Ignored] = &[
 /// Beginnings of words that are accepted without effect.
 pub const IGNORED_PREFIXES: [&str; 3] = ["x-", "X-", "comment="];
 
-/// Words that are refused, with spaces between them: they promise what Segno does not do. A word that ends with `*` stands for all
-/// that begin so.
+/// Words that are refused, with spaces between them: Segno does not have their effect. A word that ends with
+/// `*` stands for all words with that prefix.
 pub struct Refused {
     pub words: &'static str,
     pub advice: &'static str,
@@ -162,7 +162,7 @@ pub fn is_comment(word: &str) -> bool {
     IGNORED_PREFIXES.iter().any(|p| word.starts_with(p))
 }
 
-/// What to use instead of a word that is refused.
+/// The advice for a word that is refused.
 pub fn advice(word: &str) -> Option<&'static str> {
     REFUSED.iter().find(|r| has(r.words, word)).map(|r| r.advice)
 }
@@ -172,7 +172,7 @@ pub fn resolve(word: &str) -> &str {
     ALIASES.iter().find(|(alias, _)| *alias == word).map_or(word, |(_, option)| option)
 }
 
-/// Whether a word is among those of a row.
+/// Whether a row contains a word.
 fn has(words: &str, word: &str) -> bool {
     let is_it = |known: &str| known.strip_suffix('*').map_or(known == word, |start| word.starts_with(start));
     words.split(' ').any(is_it)

@@ -27,7 +27,7 @@ pub fn text() -> String {
     out
 }
 
-/// One row: what is written, then, from a fixed column, what it does.
+/// One row: the syntax, then, from a fixed column, the description.
 pub fn entry(syntax: &str, help: &str) -> String {
     let head = format!("  {syntax}");
     let room = INDENT.checked_sub(head.len()).filter(|r| *r >= 2);

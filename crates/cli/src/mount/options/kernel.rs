@@ -1,4 +1,4 @@
-//! Every mount option of the kernel's F2FS, alone and in usual combinations: what becomes of it.
+//! Tests how every mount option of the kernel's F2FS is handled, alone and in usual combinations.
 use super::kernel_table::Fate::{Ignored, Refused, Works};
 use super::kernel_table::{ANDROID, KERNEL, USUAL};
 use super::{Settings, foreign};

@@ -1,14 +1,14 @@
 //! Every mount option of the kernel's F2FS up to Linux 7.3, and usual lines. The tests of the parser here and those of real mounts
 //! (`tests/it/kernel_options.rs`) read it.
 
-/// What a word does here.
+/// The effect of a word here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// An option, or an alias of one.
     Works,
     /// Accepted; it has no effect, for a reason that is documented.
     Ignored,
-    /// An error that says what to use.
+    /// An error that names the option to use.
     Refused,
 }
 use Fate::{Ignored, Refused, Works};

@@ -1,5 +1,5 @@
-//! Mount options. [`table`] has a row for each, with those of the engine and of the server, and [`foreign`] for each word that is none; everything
-//! else here applies, lists or describes the rows.
+//! Mount options. [`table`] has a row for each, including those of the engine and of the server. [`foreign`]
+//! has a row for each word that is no option. Everything else here applies, lists or describes the rows.
 pub mod compress;
 mod described;
 #[cfg(test)]
@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     pub engine: MountOptions,
-    /// Of the server, but for what depends on the device and on `engine`.
+    /// Options of the server, except for values that depend on the device and on `engine`.
     pub fuse: FuseOptions,
     /// Mount again if the server is killed.
     pub restart: bool,
@@ -107,7 +107,7 @@ impl Settings {
         Ok(first)
     }
 
-    /// All options with what is in force, as one object: what was given, or else the default.
+    /// All options with the value in force, as one object: the value that was given, or else the default.
     pub fn in_force(&self) -> Value {
         let entry = |option: Described| {
             let given = self.given.get(option.name);

@@ -3,7 +3,7 @@ use super::foreign::{ALIASES, IGNORED, REFUSED};
 use super::table::GROUPS;
 use segno_clean::policy::POLICIES;
 
-/// A heading, and words with what they do.
+/// A heading, and words with their descriptions.
 pub struct Section {
     pub title: &'static str,
     pub entries: Vec<(String, String)>,

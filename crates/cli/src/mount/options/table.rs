@@ -1,5 +1,6 @@
-//! All mount options: those of the engine and of the server of a mount, which have the tables of them, and those of this program. A row is
-//! the whole of an option: the parser, `segno mount --help`, error messages, remount and docs/mount-options.md come from it.
+//! All mount options: those of the engine and of the server, from their own tables, and those of this
+//! program. A row defines an option completely: the parser, `segno mount --help`, error messages, remount and
+//! docs/mount-options.md are made from it.
 use super::Settings;
 use super::described::Described;
 use segno_engine::options::row::{Row, from_one, switch, value, words};

@@ -103,7 +103,8 @@ impl<'v> Wiped<'v> {
         difference(&self.volume.files, &read(target))
     }
 
-    /// All that was deleted, proven; nothing is proven without the SSA, and nothing is told without the other tables.
+    /// All deleted files, proven. Without the SSA none is proven; without another table the error names that
+    /// table.
     fn undelete(&self) -> Option<String> {
         let target = self.target();
         let out = self.run(&["undelete", "--json", "--to", target.to_str().unwrap()], &[]);

@@ -21,7 +21,8 @@ const SHARE: [&str; 4] = ["devices", "everything", "plain", "zones"];
 #[derive(Clone, Copy)]
 enum Part {
     Every,
-    /// No area; and of the six combinations of all areas and of each area alone, the share of one of so many volumes.
+    /// `Turn(turn, volumes)`: no area, and one share of `volumes` of these six combinations: all areas, and
+    /// each area alone.
     Turn(usize, usize),
 }
 

@@ -24,13 +24,13 @@ use std::time::Duration;
 const PER_NODE: u64 = 1018;
 /// Upper bound of the nodes that are not full direct nodes: inodes, and the last direct node of each file.
 const OTHER_NODES: u64 = 24;
-/// Seconds between background commits: none comes during a run.
+/// Seconds between background commits: longer than a run.
 const NO_COMMIT: u32 = 86_400;
-/// Pause before a look at the room, during a run.
+/// Pause between two readings of the free space, during a run.
 const LOOK: Duration = Duration::from_millis(5);
 const FILE: u16 = 0o100_644;
 
-/// What a run did.
+/// The measurements of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measured {
     /// Blocks of the files.
@@ -42,7 +42,7 @@ pub struct Measured {
     pub checkpoints: u64,
     /// Most writeback threads that were seen at once.
     pub threads: u64,
-    /// Least room that was seen beyond a quantum and the checkpoint behind it, in blocks.
+    /// The smallest free space, in blocks, beyond a quantum and the checkpoint that follows it.
     pub least_floor: i64,
 }
 

@@ -24,7 +24,7 @@ impl Moving {
         Ok(moving)
     }
 
-    /// Moves ranges until it is told to stop.
+    /// Moves ranges until `stop` is set.
     pub fn run(mut self, v: &Volume, seed: u64, stop: &AtomicBool) -> Result<Self, String> {
         let mut rng = Rng::new(!seed);
         while !stop.load(Ordering::Relaxed) {
