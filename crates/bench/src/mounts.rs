@@ -16,6 +16,10 @@ const END: Duration = Duration::from_secs(120);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum FileSystem {
     Segno,
+    /// Segno on a volume without a journal.
+    NoJournal,
+    /// Segno with `-o writeback_cache`.
+    WritebackCache,
     /// The least that FUSE needs, behind the session of segno's mount.
     Ceiling,
     Fuse2fs,
@@ -28,8 +32,10 @@ pub enum FileSystem {
 }
 
 impl FileSystem {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Segno,
+        Self::NoJournal,
+        Self::WritebackCache,
         Self::Ceiling,
         Self::Fuse2fs,
         Self::ExfatFuse,
@@ -42,6 +48,8 @@ impl FileSystem {
     pub fn name(self) -> &'static str {
         match self {
             Self::Segno => "segno",
+            Self::NoJournal => "no-journal",
+            Self::WritebackCache => "writeback-cache",
             Self::Ceiling => "ceiling",
             Self::Fuse2fs => "fuse2fs",
             Self::ExfatFuse => "exfat-fuse",
@@ -57,15 +65,25 @@ impl FileSystem {
         matches!(self, Self::Ext4 | Self::Xfs | Self::Btrfs)
     }
 
+    /// `segno mount`, with whatever options.
+    pub fn is_segno(self) -> bool {
+        matches!(self, Self::Segno | Self::NoJournal | Self::WritebackCache)
+    }
+
+    /// A session of Segno's that is compared only if asked for.
+    pub fn is_on_request(self) -> bool {
+        matches!(self, Self::NoJournal | Self::WritebackCache | Self::Ceiling)
+    }
+
     /// Behind the session that counts requests.
     pub fn counts_requests(self) -> bool {
-        matches!(self, Self::Segno | Self::Ceiling)
+        self.is_segno() || self == Self::Ceiling
     }
 
     /// Why it cannot be mounted here, if it cannot.
     pub fn missing(self) -> Option<String> {
         let programs: &[&str] = match self {
-            Self::Segno | Self::Ceiling => &[],
+            Self::Segno | Self::NoJournal | Self::WritebackCache | Self::Ceiling => &[],
             Self::Fuse2fs => &["mkfs.ext4", "fuse2fs"],
             Self::ExfatFuse => &["mkfs.exfat", "mount.exfat-fuse"],
             Self::Ntfs3g => &["mkntfs", "ntfs-3g"],
@@ -142,7 +160,10 @@ impl Site {
     pub fn format(&self, system: FileSystem) -> Result<()> {
         File::create(&self.image)?.set_len(self.bytes)?;
         let mut mkfs = match system {
-            FileSystem::Segno | FileSystem::Ceiling => program("segno", "mkfs")?,
+            FileSystem::Segno
+            | FileSystem::NoJournal
+            | FileSystem::WritebackCache
+            | FileSystem::Ceiling => program("segno", "mkfs")?,
             FileSystem::Fuse2fs | FileSystem::Ext4 => Command::new("mkfs.ext4"),
             FileSystem::ExfatFuse => Command::new("mkfs.exfat"),
             FileSystem::Ntfs3g => Command::new("mkntfs"),
@@ -150,9 +171,12 @@ impl Site {
             FileSystem::Btrfs => Command::new("mkfs.btrfs"),
         };
         match system {
-            FileSystem::Segno | FileSystem::Ceiling | FileSystem::Xfs | FileSystem::Btrfs => {
-                mkfs.args(["-f", "-q"])
-            }
+            FileSystem::NoJournal => mkfs.args(["-f", "-q", "--journal", "none"]),
+            FileSystem::Segno
+            | FileSystem::WritebackCache
+            | FileSystem::Ceiling
+            | FileSystem::Xfs
+            | FileSystem::Btrfs => mkfs.args(["-f", "-q"]),
             FileSystem::Fuse2fs | FileSystem::Ext4 => mkfs.args(["-q", "-F"]),
             FileSystem::ExfatFuse => &mut mkfs,
             FileSystem::Ntfs3g => mkfs.args(["-q", "-F", "-Q"]),
@@ -163,14 +187,19 @@ impl Site {
 
     pub fn mount(&self, system: FileSystem) -> Result<()> {
         let mut mount = match system {
-            FileSystem::Segno => program("segno", "mount")?,
+            FileSystem::Segno | FileSystem::NoJournal | FileSystem::WritebackCache => {
+                program("segno", "mount")?
+            }
             FileSystem::Ceiling => return self.mount_ceiling(),
             FileSystem::Fuse2fs => Command::new("fuse2fs"),
             FileSystem::ExfatFuse => Command::new("mount.exfat-fuse"),
             FileSystem::Ntfs3g => Command::new("ntfs-3g"),
             FileSystem::Ext4 | FileSystem::Xfs | FileSystem::Btrfs => Command::new("mount"),
         };
-        if system == FileSystem::Segno {
+        if system == FileSystem::WritebackCache {
+            mount.args(["-o", "writeback_cache"]);
+        }
+        if system.is_segno() {
             mount.args(["-o", &self.options]);
         } else if system.in_kernel() {
             mount.args(["-o", "loop"]);
@@ -200,7 +229,7 @@ impl Site {
 
     /// Unmounts, and waits until the image is closed.
     pub fn unmount(&self, system: FileSystem) -> Result<()> {
-        if system == FileSystem::Segno {
+        if system.is_segno() {
             return carry_out(program("segno", "umount")?.arg(self.dir()));
         }
         carry_out(Command::new("umount").arg(self.dir()))?;
@@ -227,6 +256,11 @@ impl Site {
             return Ok(());
         }
         self.device()?.map_or(Ok(()), |device| carry_out(Command::new("losetup").arg("-d").arg(device)))
+    }
+
+    /// Writes back everything that is dirty in the mounted file system.
+    pub fn sync(&self) -> Result<()> {
+        Ok(rustix::fs::syncfs(File::open(self.dir())?)?)
     }
 
     /// Remounts with empty kernel caches; needs root.

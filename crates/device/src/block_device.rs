@@ -68,13 +68,8 @@ pub trait BlockDevice: Send + Sync {
     /// Discards blocks whose contents are no longer needed; reads of them may return anything afterwards.
     fn discard(&self, addr: u64, count: u64) -> std::io::Result<()>;
 
-<<<<<<< HEAD
-    /// Announces durable writes to unused blocks; they may read as zeros afterwards. An image file on a disk allocates storage for
-    /// them now, so that later flushes do not have to commit allocations as well.
-=======
-    /// Announces durable writes to unused blocks; they may read as zeros afterwards. An image file allocates
+    /// Announces durable writes to unused blocks; they may read as zeros afterwards. An image file on a disk allocates
     /// storage for them now, so that later flushes do not have to commit allocations as well.
->>>>>>> words-b
     fn prepare(&self, _addr: u64, _count: u64) -> std::io::Result<()> {
         Ok(())
     }

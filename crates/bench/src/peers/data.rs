@@ -60,12 +60,24 @@ pub fn rand_read(dir: &Path, scale: Scale) -> Result<usize> {
 }
 
 pub fn rand_write(dir: &Path, scale: Scale) -> Result<usize> {
-    let f = File::options().write(true).open(dir.join("big"))?;
-    for b in scattered(scale) {
-        f.write_all_at(&BLOCK, b * 4096)?;
-    }
+    let f = overwrite(dir, scale, scale.random_ops)?;
     f.sync_all()?;
     Ok(scale.random_ops)
+}
+
+/// Ten times as many, as a cache takes them without a request.
+pub fn rand_write_no_fsync(dir: &Path, scale: Scale) -> Result<usize> {
+    overwrite(dir, scale, scale.random_ops * 10)?;
+    Ok(scale.random_ops * 10)
+}
+
+/// Overwrites blocks of the big file, which stays open.
+fn overwrite(dir: &Path, scale: Scale, writes: usize) -> Result<File> {
+    let f = File::options().write(true).open(dir.join("big"))?;
+    for b in blocks_in_random_order(scale, 1).take(writes) {
+        f.write_all_at(&BLOCK, b * 4096)?;
+    }
+    Ok(f)
 }
 
 /// Memory aligned for O_DIRECT.

@@ -1,12 +1,13 @@
 //! `segno bench peers`: the same work through the mount of segno and of other file systems, each on the same image in
 //! alternating rounds.
-mod ceiling;
 mod data;
 mod files;
 mod fio;
 mod page;
+mod pairs;
 mod personality;
 mod rows;
+mod steps;
 mod threads;
 mod tree;
 mod usage;
@@ -37,7 +38,8 @@ const FILE_BYTES: u64 = 40 << 10;
 pub struct Args {
     #[command(flatten)]
     pub common: Common,
-    /// Only these besides segno [default: all that can be mounted here]
+    /// Only these besides segno [default: all that can be mounted here, but for no-journal, writeback-cache and ceiling, which are
+    /// segno with other options and the least that a server can do]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub peers: Vec<FileSystem>,
     /// Options of segno's mount, such as journal=off [default: those of root's mounts]
@@ -157,7 +159,8 @@ fn plan(args: &Args) -> Result<Vec<(Step, Todo)>> {
 
 /// Segno and the selected peers that are available, and why the others are not.
 fn chosen(asked: &[FileSystem]) -> (Vec<FileSystem>, Vec<String>) {
-    let wanted = |p: &FileSystem| *p == FileSystem::Segno || asked.is_empty() || asked.contains(p);
+    let by_default = |p: &FileSystem| asked.is_empty() && !p.is_on_request();
+    let wanted = |p: &FileSystem| *p == FileSystem::Segno || by_default(p) || asked.contains(p);
     let (mut here, mut notes) = (Vec::new(), Vec::new());
     for peer in FileSystem::ALL.into_iter().filter(wanted) {
         match peer.missing() {
@@ -205,6 +208,8 @@ fn prepare(todo: &Todo, peer: FileSystem, site: &Site, scale: Scale) -> Result<(
     if row.cold {
         site.cool(peer)?;
     }
+    // No row pays for the writes of the one before.
+    site.sync()?;
     prepared
 }
 

@@ -1,5 +1,5 @@
 //! The table, the geometric means and the plot.
-use super::{Row, Step, ceiling};
+use super::{Row, Step, pairs};
 use crate::mounts::FileSystem;
 use crate::page::{Bar, Bars, Figure, Group, Table, short};
 use crate::report::Report;
@@ -56,13 +56,14 @@ pub fn fill(report: &mut Report, steps: &[&Step], rows: &[Row], rounds: usize) {
             bars: ratios.iter().map(|r| r.map(Bar::from)).collect(),
         });
     }
-    let compared = others.iter().filter(|peer| **peer != FileSystem::Ceiling.name());
+    let pairs = FileSystem::ALL.into_iter().filter(|peer| peer.is_on_request());
+    let pairs: Vec<&str> = pairs.map(FileSystem::name).collect();
+    let compared = others.iter().filter(|peer| !pairs.contains(peer));
     let notes = compared.filter_map(|peer| mean(peer, steps.iter().filter_map(|s| ratio(&s.label, peer))));
     report.notes.extend(notes);
     report.figures.push(Figure::Table(table));
-    let ceiling = ceiling::table(steps, rows);
-    report.notes.extend(ceiling::mean(rows));
-    report.figures.extend(ceiling.map(Figure::Table));
+    report.notes.extend(pairs::means(rows));
+    report.figures.extend(pairs::tables(steps, rows).into_iter().map(Figure::Table));
     report.figures.push(Figure::Table(usage));
     report.figures.push(Figure::Table(cost));
     report.figures.push(Figure::Bars(Bars {

@@ -1,5 +1,6 @@
 //! The timed workloads, one row each. Every row has its own directory and returns the number of units of work.
-use super::{data, files, personality, threads, tree};
+use super::{data, files, personality, steps, threads, tree};
+use crate::work::job::MetaStep;
 use Group::{Data, Databases, Files, Names, Tree};
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -27,8 +28,14 @@ impl Scale {
         transactions: 1_000,
         seconds: 10.0,
     };
-    pub const QUICK: Self =
-        Self { files: 2_000, big_mib: 128, random_ops: 5_000, fsyncs: 200, transactions: 100, seconds: 2.0 };
+    pub const QUICK: Self = Self {
+        files: 2_000,
+        big_mib: 128,
+        random_ops: 10_000,
+        fsyncs: 1_000,
+        transactions: 250,
+        seconds: 2.0,
+    };
     #[cfg(test)]
     pub const TINY: Self =
         Self { files: 20, big_mib: 1, random_ops: 10, fsyncs: 20, transactions: 2, seconds: 0.02 };
@@ -48,6 +55,8 @@ enum Work {
     Alone(Alone),
     /// By a number of threads that share the amount of work.
     Threads(fn(&Path, Scale, usize) -> Result<usize>),
+    /// A step of the job `metadata`, likewise.
+    Step(MetaStep),
     /// A built-in job of this name, by a number of threads for a fixed time.
     Personality(&'static str),
 }
@@ -97,6 +106,7 @@ impl Row {
             Work::Alone(work) => work(dir, scale),
             Work::Threads(work) => work(dir, scale, threads),
             Work::Personality(job) => return personality::run(dir, job, scale, threads),
+            Work::Step(step) => return steps::run(dir, step, scale, threads),
         };
         let units = units.with_context(|| format!("row '{}'", self.name))?;
         Ok(Done { units: units as f64, seconds: begun.elapsed().as_secs_f64() })
@@ -118,6 +128,10 @@ const fn several(
     work: fn(&Path, Scale, usize) -> Result<usize>,
 ) -> Row {
     row(Group::Threads, name, unit, Work::Threads(work))
+}
+
+const fn step(name: &'static str, step: MetaStep) -> Row {
+    metadata(row(Group::Threads, name, "files/s", Work::Step(step)))
 }
 
 const fn mix(name: &'static str) -> Row {
@@ -160,6 +174,7 @@ pub const ROWS: &[Row] = &[
     one(Data, "sequential read 1 MiB warm", "MiB/s", data::seq_read),
     cold(one(Data, "random read 4 KiB cold", "ops/s", data::rand_read)),
     one(Data, "random write 4 KiB + fsync", "ops/s", data::rand_write),
+    one(Data, "random write 4 KiB, no fsync", "ops/s", data::rand_write_no_fsync),
     one(Data, "random read 4 KiB direct", "ops/s", data::rand_read_direct),
     one(Data, "random write 4 KiB direct", "ops/s", data::rand_write_direct),
     one(Data, "4 KiB append, fsync every write", "ops/s", data::fsync_each),
@@ -181,7 +196,13 @@ pub const ROWS: &[Row] = &[
     after(threads::make_file, cold(several("random read 4 KiB cold, one file", "ops/s", threads::read))),
     several("sequential write, own files", "MiB/s", threads::seq_write),
     metadata(several("create 4 KiB, one directory", "files/s", threads::create_shared)),
-    metadata(several("create 4 KiB, own directories", "files/s", threads::create_own)),
+    step("mkdir, own directories", MetaStep::Mkdir),
+    step("rmdir, own directories", MetaStep::Rmdir),
+    step("create empty, own directories", MetaStep::Create),
+    step("unlink empty, own directories", MetaStep::Unlink),
+    step("create 4 KiB, own directories", MetaStep::Create4k),
+    step("copy 4 KiB, own directories", MetaStep::Copy4k),
+    step("unlink 4 KiB, own directories", MetaStep::Unlink4k),
     several("varmail, own directories", "loops/s", threads::varmail),
     mix("varmail"),
     mix("fileserver"),

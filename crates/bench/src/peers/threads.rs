@@ -68,26 +68,17 @@ pub fn seq_write(dir: &Path, scale: Scale, threads: usize) -> Result<usize> {
     on_each(threads, |t| write_whole(&dir.join(format!("own{t}")), scale.big_mib.div_ceil(threads)))
 }
 
-/// The directories, which exist, are those of the threads; names are unique among them.
-fn create(dirs: &[PathBuf], scale: Scale, threads: usize) -> Result<usize> {
+/// Names are unique among the threads.
+pub fn create_shared(dir: &Path, scale: Scale, threads: usize) -> Result<usize> {
+    let dir = dir.join(format!("together{threads}"));
     let own = scale.files.div_ceil(threads);
-    dirs.iter().try_for_each(fs::create_dir_all)?;
+    fs::create_dir_all(&dir)?;
     on_each(threads, |t| {
-        let dir = dirs.get(t).or(dirs.first()).map_or(Path::new("."), PathBuf::as_path);
         for i in 0..own {
             fs::write(dir.join(format!("file-{t}-{i:06}")), BLOCK)?;
         }
         Ok(own)
     })
-}
-
-pub fn create_shared(dir: &Path, scale: Scale, threads: usize) -> Result<usize> {
-    create(&[dir.join(format!("together{threads}"))], scale, threads)
-}
-
-pub fn create_own(dir: &Path, scale: Scale, threads: usize) -> Result<usize> {
-    let dirs: Vec<PathBuf> = (0..threads).map(|t| dir.join(format!("apart{threads}/{t}"))).collect();
-    create(&dirs, scale, threads)
 }
 
 pub fn varmail(dir: &Path, scale: Scale, threads: usize) -> Result<usize> {
