@@ -63,12 +63,15 @@ impl Names {
         if in_use || inode.is_gone() || inode.get(|i| i.i_links.get()) > 0 {
             return Ok(());
         }
-        // The orphan list keeps a partly freed inode across a power cut.
-        while !self.free_content(&self.base.tx.begin(), inode, FREE_BATCH)? {}
-        let op = self.base.tx.begin();
-        self.free_nodes(&op, inode)?;
-        self.nodes.since.remove_orphan(inode.ino);
-        Ok(())
+        loop {
+            let op = self.base.tx.begin();
+            if self.free_content(&op, inode, FREE_BATCH)? {
+                self.free_nodes(&op, inode)?;
+                self.nodes.since.remove_orphan(inode.ino);
+                return Ok(());
+            }
+            // The orphan list keeps a partly freed inode across a power cut.
+        }
     }
 
     /// Reverts the creation of an inode without a name.

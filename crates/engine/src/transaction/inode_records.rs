@@ -3,7 +3,8 @@
 use foldhash::HashMap;
 use segno_format::{BlockAddr, Ino};
 use segno_journal::Record;
-use segno_journal::record::{Attr, Compression, InodeNew, Map, Name, Run};
+use segno_journal::record::{Attr, Compression, InodeNew, Map, Name, Run, Time};
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -21,11 +22,22 @@ pub struct Mapped {
 }
 
 /// Records of an inode. Methods that add to it return the approximate size in the journal. Kept small, as tables hold
-/// many: a freed inode keeps only this struct.
+/// many: an inode that only lost a name, or was freed, keeps only this struct. Most are freed soon, by another thread, so
+/// that memory for [`Changes`] would be contended.
 #[derive(Debug, Default)]
 pub struct InodeRecords {
+    lost: Lost,
     changes: Option<Box<Changes>>,
     gone: Option<Gone>,
+}
+
+/// The changes by which an inode loses names and blocks, before any others.
+#[derive(Debug, Default)]
+struct Lost {
+    links: i32,
+    ctime: Option<Time>,
+    /// All pages were removed.
+    all: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,12 +53,15 @@ struct Changes {
     new: Option<InodeNew>,
     links: i32,
     attr: Attr,
-    names: HashMap<Name, NameChange>,
+    names: HashMap<ShortName, NameChange>,
     parent: Option<Ino>,
     inline: Inline,
     data: Vec<Record>,
     xattrs: BTreeMap<(u8, Name), Option<Box<[u8]>>>,
 }
+
+/// A name, in place unless it is long: memory for it would be freed by the commit, and contended like that for [`Changes`].
+type ShortName = SmallVec<[u8; 22]>;
 
 /// Target of a name at the beginning and at the end of the epoch.
 #[derive(Debug)]
@@ -72,7 +87,8 @@ struct Inline {
 
 impl InodeRecords {
     fn changes(&mut self) -> &mut Changes {
-        self.changes.get_or_insert_default()
+        let lost = &mut self.lost;
+        self.changes.get_or_insert_with(|| Box::new(std::mem::take(lost).into()))
     }
 
     pub fn made(&mut self, new: InodeNew) -> usize {
@@ -84,11 +100,17 @@ impl InodeRecords {
     pub fn freed(&mut self) -> usize {
         let transient =
             self.changes.take().is_some_and(|c| c.new.is_some()) || self.gone == Some(Gone::Transient);
+        self.lost = Lost::default();
         self.gone = Some(if transient { Gone::Transient } else { Gone::Freed });
         16
     }
 
     pub fn changed(&mut self, attr: &Attr, links: i32) -> usize {
+        if self.changes.is_none() && *attr == (Attr { ctime: attr.ctime, ..Attr::default() }) {
+            self.lost.links = self.lost.links.saturating_add(links);
+            self.lost.ctime = attr.ctime.or(self.lost.ctime);
+            return 16;
+        }
         let changes = self.changes();
         changes.attr.merge(attr);
         changes.links = changes.links.saturating_add(links);
@@ -217,6 +239,10 @@ impl InodeRecords {
 
     /// Records that all pages from `from` on were removed.
     pub fn truncated(&mut self, from: u64) -> usize {
+        if from == 0 && self.changes.is_none() {
+            self.lost.all = true;
+            return 16;
+        }
         let data = &mut self.changes().data;
         if from == 0 {
             data.retain(|r| matches!(r, Record::InlineOff | Record::Compression(_)));
@@ -264,8 +290,21 @@ impl InodeRecords {
     pub fn into_records(self, checked: bool) -> Vec<Record> {
         match (self.gone, self.changes) {
             (Some(Gone::Freed), _) => vec![Record::InodeFree],
-            (Some(Gone::Transient), _) | (None, None) => Vec::new(),
+            (Some(Gone::Transient), _) => Vec::new(),
+            (None, None) => Changes::from(self.lost).into_records(checked),
             (None, Some(changes)) => changes.into_records(checked),
+        }
+    }
+}
+
+impl From<Lost> for Changes {
+    fn from(lost: Lost) -> Self {
+        let data = lost.all.then_some(Record::Truncate { size: 0 });
+        Self {
+            links: lost.links,
+            attr: Attr { ctime: lost.ctime, ..Attr::default() },
+            data: data.into_iter().collect(),
+            ..Self::default()
         }
     }
 }
@@ -307,8 +346,9 @@ fn follows(map: &Map, run: &Run) -> bool {
 }
 
 /// Removed names first: new ones may need their space.
-fn put_names(names: HashMap<Name, NameChange>, out: &mut Vec<Record>) {
-    let mut names: Vec<(Name, NameChange)> = names.into_iter().collect();
+fn put_names(names: HashMap<ShortName, NameChange>, out: &mut Vec<Record>) {
+    let mut names: Vec<(Name, NameChange)> =
+        names.into_iter().map(|(name, change)| (name.into_vec().into(), change)).collect();
     names.sort_unstable_by(|a, b| a.0.cmp(&b.0));
     let mut later = Vec::new();
     for (name, NameChange { hash, before, after }) in names {
@@ -374,6 +414,28 @@ impl Inline {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_an_inode_lost_first_is_recorded_before_other_changes() {
+        let ctime = Time { secs: 5, nsec: 6 };
+        let lost = || {
+            let mut log = InodeRecords::default();
+            log.changed(&Attr { ctime: Some(ctime), ..Attr::default() }, -1);
+            log.truncated(0);
+            log
+        };
+        let attr = Record::Attr(Attr { ctime: Some(ctime), ..Attr::default() });
+        assert_eq!(lost().into_records(true), [Record::Nlink(-1), Record::Truncate { size: 0 }, attr]);
+        let mut more = lost();
+        more.reserved(3..4);
+        more.changed(&Attr { mode: Some(0o644), ..Attr::default() }, 1);
+        let reserve = Record::Reserve { page: 3, count: 1 };
+        let attr = Record::Attr(Attr { mode: Some(0o644), ctime: Some(ctime), ..Attr::default() });
+        assert_eq!(more.into_records(true), [Record::Truncate { size: 0 }, reserve, attr]);
+        let mut freed = lost();
+        freed.freed();
+        assert_eq!(freed.into_records(true), [Record::InodeFree]);
+    }
 
     #[test]
     fn a_record_has_whole_clusters() {

@@ -19,6 +19,7 @@ use crate::lock::{Mutex, MutexGuard, ReadGuard, RwLock, WriteGuard, rank};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use epochs::Epochs;
 use segno_format::BlockAddr;
+use std::cell::Cell;
 
 /// The operations of a volume.
 pub struct Transactions {
@@ -45,6 +46,8 @@ pub struct Op<'a> {
     epoch: u64,
     journal_epoch: u64,
     joined: Option<&'a AtomicU32>,
+    /// Approximate size of its records in the journal, added to the epoch's at its end: threads contend for that counter.
+    bytes: Cell<u64>,
     /// `None` for an operation of the caller that closed the gate.
     _guard: Option<ReadGuard<'a, u64, { rank::GATE }>>,
 }
@@ -72,7 +75,8 @@ impl Transactions {
         // Inside the gate, as a boundary ends the epoch with the gate closed: an operation before the boundary never
         // records into an epoch behind it.
         let (journal_epoch, joined) = self.epochs.join();
-        Op { transactions: self, epoch: *guard, journal_epoch, joined, _guard: Some(guard) }
+        let bytes = Cell::new(0);
+        Op { transactions: self, epoch: *guard, journal_epoch, joined, bytes, _guard: Some(guard) }
     }
     /// Closes the gate. Waits for the operations inside.
     pub fn close_gate(&self) -> Closed<'_> {
@@ -106,6 +110,8 @@ impl Op<'_> {
 impl Drop for Op<'_> {
     fn drop(&mut self) {
         if let Some(active) = self.joined {
+            // Before the operation leaves the epoch: a commit takes the counter once all have left.
+            self.count_bytes();
             active.fetch_sub(1, Ordering::SeqCst);
         }
     }
@@ -115,7 +121,7 @@ impl Closed<'_> {
     /// An operation of the caller that closed the gate. Changes by a checkpoint are in no epoch.
     pub fn op(&self) -> Op<'_> {
         let (transactions, epoch) = (self.transactions, *self.version);
-        Op { transactions, epoch, journal_epoch: 0, joined: None, _guard: None }
+        Op { transactions, epoch, journal_epoch: 0, joined: None, bytes: Cell::new(0), _guard: None }
     }
     /// Later operations build on checkpoint version `epoch`.
     pub fn advance(&mut self, epoch: u64) {

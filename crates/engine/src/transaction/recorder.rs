@@ -97,7 +97,15 @@ impl Op<'_> {
         let noted = records.of(self.journal_epoch);
         let shard = &noted.shards[ino.0 as usize & (SHARDS - 1)];
         let bytes = records.times.time(|| add(shard.lock().entry(ino).or_default()));
-        noted.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.bytes.set(self.bytes.get().saturating_add(bytes as u64));
+    }
+
+    /// Adds the size of the operation's records to that of its epoch.
+    pub(super) fn count_bytes(&self) {
+        let bytes = self.bytes.take();
+        if bytes > 0 {
+            self.transactions.records.of(self.journal_epoch).bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
     }
 
     /// The inode's fields before a change, to be passed to [`Op::fields_changed`].
