@@ -46,7 +46,7 @@ impl Admission {
         self.admit(false)
     }
 
-    /// `writes` tells that the change will need blocks without reserving them.
+    /// `writes`: the change needs blocks that it does not reserve.
     fn admit(&self, writes: bool) -> Result<()> {
         self.base.health.check_writable()?;
         self.commit.activity.note();

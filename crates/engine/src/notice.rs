@@ -10,7 +10,8 @@ pub enum Notice {
     /// The journal is stale and was dropped.
     #[error("the journal is ignored: {0}")]
     JournalStale(Stale),
-    /// What a crash left in the journal was replayed, and the journal is closed, as the mount does without.
+    /// Changes that a crash left in the journal were replayed. The journal is closed, as this mount uses
+    /// none.
     #[error("what a crash left in the journal was replayed, and the journal is closed")]
     JournalClosed,
     /// The journal was dropped: the volume has an fsync after the checkpoint that the journal does not know.

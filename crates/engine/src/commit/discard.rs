@@ -30,7 +30,7 @@ pub struct Undiscarded(Mutex<Queue>);
 #[derive(Debug, Default)]
 struct Queue {
     freed: VecDeque<Freed>,
-    /// How many were current when those of reused segments were last removed.
+    /// Length of `freed` after entries of reused segments were last removed.
     current: usize,
 }
 

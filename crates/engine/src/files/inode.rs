@@ -187,7 +187,8 @@ impl InodeCache {
             if registry.get(&dir.ino).is_some_and(|i| Arc::ptr_eq(i, dir)) {
                 registry.remove(&dir.ino);
             }
-            // Pairs with the swap in `mark_dirty`: the later one sees the changes before the earlier one.
+            // Pairs with the swap in `mark_dirty`: changes before the earlier swap are visible after the
+            // later one.
             dir.listed.swap(false, Ordering::AcqRel);
         }
         // If a page was made dirty in between, the directory was still registered.

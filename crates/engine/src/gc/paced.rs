@@ -43,22 +43,23 @@ struct Batch {
     pinned_too: bool,
 }
 
-/// The volume as the rule sees it, with the state of its cleaner.
+/// The volume as [`Host`] of the pacing rule, with the state of its cleaner.
 struct Cleaning<'a> {
     gc: &'a Gc,
     cleaner: &'a mut Cleaner,
 }
 
 impl Reclaim for Gc {
-    /// Has the cleaner thread move what the data blocks written since the last call pay for. A writer moves blocks itself where
-    /// there is no such thread, or where it falls behind. The caller holds no lock.
+    /// Wakes the cleaner thread to move the blocks that the data blocks written since the last call pay for.
+    /// A writer moves blocks itself if there is no such thread or if the thread lags. The caller holds no
+    /// lock.
     fn pace(&self) -> Result<()> {
         let behind = self.behind();
         if behind == 0 {
             return Ok(());
         }
         let Some(thread) = self.thread.get() else {
-            // Another writer that is cleaning will see to it.
+            // If another writer is cleaning, the blocks written stay counted and are paid for later.
             return self.cleaner.try_lock().map_or(Ok(()), |mut cleaner| self.pay(&mut cleaner, behind));
         };
         thread.wake();
@@ -100,7 +101,7 @@ impl Gc {
 
     /// Moves what up to `most` of the data blocks written pay for.
     fn pay(&self, cleaner: &mut Cleaner, most: u64) -> Result<()> {
-        // Counted before the moves: whoever cleans next pays only for what was written since.
+        // Counted before the moves: the next cleaner pays only for blocks written since.
         let placed = self.behind().min(most);
         self.paced_at.fetch_add(placed, Ordering::Relaxed);
         self.drive(cleaner, |pacer, cleaning| pacer.pace(cleaning, placed))
@@ -159,7 +160,8 @@ impl<'a> Cleaning<'a> {
         victim
     }
 
-    /// What is left of the batch, for those who ask for room. Blocks that were overwritten since they were listed need no copy.
+    /// Updates the batch that requests for room take into account. Blocks that were overwritten since they
+    /// were listed need no copy.
     fn plan(&self) {
         let batch = &self.cleaner.paced.batch;
         let data = batch.victims.iter().filter(|(victim, _)| victim.class == Class::Data);
@@ -247,7 +249,8 @@ impl Host for Cleaning<'_> {
     }
 
     fn nodes_listed(&self) -> u64 {
-        // Besides its node, the first copy of a file makes an inode dirty whose extent Linux left there.
+        // In addition to its node, the first copy of a file makes the inode dirty if Linux left an extent in
+        // it.
         let batch = &self.cleaner.paced.batch;
         (2 * batch.nodes).min(batch.moving.len() as u64)
     }

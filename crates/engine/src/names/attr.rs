@@ -135,7 +135,7 @@ fn new_mode(inode: &Inode, set: &SetAttr) -> Option<u16> {
     (mode != old || set.mode.is_some()).then_some(mode)
 }
 
-/// What changes in the inode block, but for the size.
+/// The attributes that change in the inode block, except the size.
 fn changed(set: &SetAttr, mode: Option<u16>, now: Option<Time>) -> record::Attr {
     record::Attr {
         mode,

@@ -149,7 +149,8 @@ impl Nodes {
         Ok(f(slots_of(&block, frame.is_inode(), self.base.features)?))
     }
 
-    /// Changes the slots of the inode or of a direct node; `outside` is what is broken if `f` finds a slot missing.
+    /// Changes the slots of the inode or of a direct node. `outside` names the invariant that is violated if
+    /// `f` finds a slot missing.
     pub fn edit_slots<R>(
         &self,
         op: &Op<'_>,

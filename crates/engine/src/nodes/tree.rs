@@ -124,7 +124,7 @@ impl Nodes {
         Ok(span)
     }
 
-    /// What a path has at `level`.
+    /// The element of a path at `level`.
     fn step(&self, path: &[u32], level: usize) -> Result<u32> {
         self.base.health.present(path.get(level).copied(), "a path is shorter than its depth")
     }

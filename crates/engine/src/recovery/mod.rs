@@ -132,7 +132,8 @@ impl Recovery<'_> {
         self.names.free_orphans()
     }
 
-    /// Before the first write: what shows that nobody else has written must stay until the closing checkpoint is durable.
+    /// Runs before the first write. The canaries and stamps that show a foreign write must stay until the
+    /// closing checkpoint is durable.
     fn begin_writing(&self, found: &Found) -> Result<()> {
         if let Found::Usable(replay) = found {
             self.base.dev.stamp_zones(replay.stamp());

@@ -5,7 +5,7 @@ use segno_clean::lifetime::{DataLog, Lifetimes, OldCopy};
 use segno_format::sit::LogType;
 use segno_format::{BlockAddr, SecNo, SegNo};
 
-/// The clock of opening stamps, and what depends on it.
+/// The clock of opening stamps, and the lifetimes measured with it.
 #[derive(Debug, Default)]
 pub(super) struct Ages {
     /// Data blocks written.

@@ -131,8 +131,8 @@ impl Volume {
         self.nodes.cache.cached(ino.nid()).is_some()
     }
 
-    /// Makes all changes durable: flushes data, then commits the journal or writes a checkpoint. Waits for a device that uploads
-    /// what it acknowledges.
+    /// Makes all changes durable: flushes data, then commits the journal or writes a checkpoint. If the
+    /// device uploads writes after it has acknowledged them, waits for the uploads.
     pub fn sync(&self) -> Result<()> {
         if self.base.opts.read_only {
             return Ok(());
@@ -202,7 +202,8 @@ impl Volume {
         }
     }
 
-    /// Blocks that the device can store besides those in use: an image file may be sparse, and its host full.
+    /// Blocks that the device can store in addition to the blocks in use: an image file may be sparse, and
+    /// its host full.
     fn storable(&self, used: u64) -> u64 {
         match self.base.dev.host_storage() {
             Some(host) => host.allocated.saturating_sub(used).saturating_add(host.available),

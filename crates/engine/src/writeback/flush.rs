@@ -40,8 +40,8 @@ impl Writeback {
         self.flush_batches(inode, range, u32::MAX, why).map(|(_, total)| total)
     }
 
-    /// Writes batches of a file, in one pass: pages dirtied again behind it wait for the next flush. Returns where the
-    /// next batch begins, and how many pages were written.
+    /// Writes batches of a file in one pass: a page that becomes dirty again after the pass wrote it waits
+    /// for the next flush. Returns where the next batch begins, and how many pages were written.
     fn flush_batches(
         &self,
         inode: &Arc<Inode>,

@@ -97,7 +97,7 @@ impl Writeback {
             && let Some(reclaim) = self.reclaim.get().and_then(Weak::upgrade)
         {
             match reclaim.pace() {
-                // What could not be moved now is left to the check of the room.
+                // Blocks could not be moved now; the check below decides whether room is short.
                 Err(Error::NoSpace) => {}
                 other => other?,
             }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Spare free sections per log of all contexts that are required to give a file an exclusive stream, or to open a
-/// section for one. A shared stream opens sections down to this many in total.
+/// Spare free sections that are required: per log of all contexts, to give a file an exclusive stream and to
+/// open a section for one; in total, to open a section for a shared stream.
 const SPARE_TO_PROMOTE: u64 = 8;
 const SPARE_TO_GO_ON: u64 = 4;
 const SPARE_TO_SHARE: u64 = 12;

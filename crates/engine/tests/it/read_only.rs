@@ -96,7 +96,7 @@ struct Storage {
 }
 
 impl Storage {
-    /// The options of a mount that sees the storage through other devices.
+    /// Options of a mount with another device for the external journal, if one is given.
     fn options(&self, side: Option<Arc<dyn BlockDevice>>) -> MountOptions {
         let journal = match side {
             Some(side) => JournalMode::External(JournalArea::whole(side)),

@@ -79,7 +79,7 @@ impl CpState {
     pub fn is_trimmed(&self) -> bool {
         self.header.view::<RawCheckpoint>().flags().contains(CpFlags::TRIMMED)
     }
-    /// What the footers of nodes carry after this checkpoint.
+    /// Stamp in the footers of nodes that are written after this checkpoint.
     pub fn stamp(&self) -> Stamp {
         Stamp::after(self.header.view(), self.crc)
     }
@@ -264,7 +264,7 @@ impl Commit {
         Ok(())
     }
 
-    /// Writes every dirty node: indirect nodes, then those of directories, then of files.
+    /// Writes every dirty node: indirect nodes, then nodes of directories, then of files.
     fn write_all_nodes(&self, nodes: &mut FrozenNodes) -> Result<()> {
         let dirty = nodes.take();
         let mut written = 0;
@@ -396,7 +396,8 @@ impl Commit {
         Ok(())
     }
 
-    /// What a checkpoint says to others of the journal. The last one of a mount is for everybody.
+    /// Marks that report the journal to later mounts. The last checkpoint of a mount has none: it is complete
+    /// without a journal.
     fn marks(&self, reason: CheckpointReason) -> Marks {
         let is_last = reason.ends_mount();
         Marks {
@@ -417,7 +418,7 @@ fn next_version(state: &CpState) -> u64 {
     state.version().wrapping_add(1)
 }
 
-/// Where a log goes on after the checkpoint.
+/// Where a log continues after the checkpoint.
 fn position(log: &Log) -> Result<LogPosition> {
     if log.next >= BLOCKS_PER_SEG {
         return Err(Error::NoSpace);

@@ -125,7 +125,8 @@ impl Commit {
         journal.disable(why);
     }
 
-    /// Appends sections of ascending epochs as one group, all or nothing. Returns false if there are none.
+    /// Appends sections of ascending epochs as one group, all or nothing. Returns false if `sections` is
+    /// empty.
     fn write_epoch(&self, journal: &MountedJournal, sections: Vec<Section>) -> segno_journal::Result<bool> {
         let Some(epoch) = sections.first().map(|s| s.epoch) else { return Ok(false) };
         let (times, group) = (&self.base.stats.journal, Group { kind: Kind::Epoch, epoch, sections });

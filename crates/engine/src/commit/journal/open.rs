@@ -18,8 +18,8 @@ pub enum Found {
 }
 
 impl Commit {
-    /// Looks for the journal; writes nothing. `foreign` says that an fsync was logged after the checkpoint. A volume
-    /// with a journal never logs one, so another implementation has used it.
+    /// Looks for the journal; writes nothing. `foreign`: an fsync was logged after the checkpoint. With a
+    /// journal Segno never logs one, so another implementation has written to the volume.
     pub fn find_journal(&self, foreign: bool) -> Result<Found> {
         let (area, make) = match (&self.base.opts.journal, self.journal_gap()) {
             (JournalMode::External(area), gap) => {
@@ -78,7 +78,8 @@ impl Commit {
         }
     }
 
-    /// Refuses an external journal while the one behind the volume has changes that the volume lacks: they would be lost.
+    /// Refuses an external journal while the journal after the volume has changes that the volume lacks: they
+    /// would be lost.
     fn check_gap(&self, gap: Option<Area>) -> Result<()> {
         let Some(gap) = gap else { return Ok(()) };
         let changes = Journal::changes(gap, &self.journal_anchor(), &*self.base.dev.raw)?;

@@ -13,7 +13,7 @@ use segno_format::{BLOCK_SIZE, BlockAddr};
 use std::sync::Arc;
 use zerocopy::little_endian::{U32, U64};
 
-/// What replacing the slots of clusters amounts to.
+/// Effect of replacing the slots of clusters.
 #[derive(Default)]
 struct Change {
     /// New blocks, and blocks that are freed.
@@ -63,7 +63,7 @@ impl Files {
     }
 }
 
-/// Slots of compressed files: every change replaces those of whole clusters.
+/// Slots of compressed files: every change replaces all slots of a cluster.
 pub struct PackedClusters {
     pub(in crate::files) nodes: Arc<Nodes>,
 }
@@ -135,7 +135,7 @@ impl PackedClusters {
         }
     }
 
-    /// Makes a cluster packed, with its stored blocks at addresses that a journal names. The blocks are not in use yet.
+    /// Makes a cluster packed, with stored blocks at addresses from a journal. The blocks are not in use yet.
     pub fn replay(&self, op: &Op<'_>, inode: &Inode, first: u64, stored: &[BlockAddr]) -> Result<()> {
         let blocks = cluster_of(first, cluster_blocks(inode));
         let span = self.nodes.span_for_write(op, &inode.frame, first)?;

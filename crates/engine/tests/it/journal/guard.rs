@@ -209,7 +209,8 @@ fn no_cut_leaves_work_hidden_in_a_volume_without_the_mark() {
     }
 }
 
-/// A journal that fails after the checkpoint of a mount was announced has nothing to do with what that checkpoint hides.
+/// A failed write during a mount leaves no work hidden from other implementations in a volume without the
+/// mark, even if the journal fails after the checkpoint of the mount was announced.
 #[test]
 fn no_failed_write_leaves_work_hidden_in_a_volume_without_the_mark() {
     let dev = format();
