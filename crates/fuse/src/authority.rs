@@ -82,7 +82,7 @@ impl Server {
         self.callers.as_ref()?.of(head.pid, group, device)
     }
 
-    /// Whether a caller sees the names of `trusted` attributes.
+    /// Whether the names of `trusted` attributes are visible to a caller.
     pub(crate) fn sees_trusted(&self, head: &InHeader) -> bool {
         self.has(head, CapabilitySet::SYS_ADMIN)
     }

@@ -144,7 +144,7 @@ fn gc(Server { volume, .. }: &Server) -> String {
     format!("{} {}", volume.gc_mode().name(), volume.stats().gc_sections.load(Ordering::Relaxed))
 }
 
-/// The value of [`SERVER_XATTR`]. Without /proc there is none.
+/// The value of [`SERVER_XATTR`]; `None` without /proc.
 fn this_process() -> Option<String> {
     let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;
     Some(format!("{} {}", std::process::id(), namespace.display()))

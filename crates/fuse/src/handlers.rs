@@ -373,7 +373,7 @@ pub fn xattr(reply: &mut Reply<'_>, r: &Request<'_>, value: &[u8]) -> Result<(),
     }
 }
 
-/// NUL-terminated names without those of the `trusted` name space.
+/// NUL-terminated names, without names in the `trusted` name space.
 fn without_trusted(names: &[u8]) -> Vec<u8> {
     names.split_inclusive(|&b| b == 0).filter(|n| !n.starts_with(b"trusted.")).flatten().copied().collect()
 }

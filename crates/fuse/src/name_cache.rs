@@ -3,10 +3,11 @@
 //! The kernel compares cached names byte by byte. In a directory that ignores case a file has many spellings, and a request
 //! with one of them changes the meaning of all. So no spelling is cached there: each use sends a LOOKUP.
 //!
-//! The kernel applies the time limit in a reply to LOOKUP without a lock that a rename takes. A thread may be interrupted there while
-//! another moves the name into a directory that ignores case, and set the limit of a name that is in that directory by then.
-//! No notification repairs that: it takes the lock of the directory, and a server that is killed while it waits for a lock held by one
-//! of its requests never ends. So on a volume that may have directories of this kind all names have a limit.
+//! The kernel applies the time limit in a reply to LOOKUP without a lock that a rename takes. A thread may be
+//! interrupted there while another moves the name into a directory that ignores case, and then set the limit
+//! of a name that is already in that directory. No notification repairs that: it takes the lock of the
+//! directory, and a server that is killed while it waits for a lock held by one of its requests never ends.
+//! So on a volume that may have directories of this kind all names have a limit.
 use crate::attr::FOREVER;
 use parking_lot::Mutex;
 use rustix::io::Errno;
@@ -37,7 +38,7 @@ impl Move {
     }
 }
 
-/// What the kernel may cache of the names of one volume.
+/// Decides which names of one volume the kernel may cache, and for how long.
 #[derive(Debug)]
 pub(crate) struct NameCache {
     /// The volume may have directories that ignore case.

@@ -1,4 +1,4 @@
-//! The server of one mount: what its request handlers share.
+//! The server of one mount: the state that its request handlers share.
 use crate::attr::{AttrCaching, ino_of};
 use crate::callers::Callers;
 use crate::file_system::{Connection, FileSystem};

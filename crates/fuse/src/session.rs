@@ -52,7 +52,7 @@ const GRACE: Duration = Duration::from_secs(2);
 /// FORGET requests are served in batches: waking another CPU for each costs more than the request.
 const FORGET_PAUSE: Duration = Duration::from_millis(1);
 
-/// What a worker thread serves.
+/// The connection and file system that a worker thread serves.
 struct Served {
     dev: Arc<OwnedFd>,
     fs: Arc<dyn FileSystem>,

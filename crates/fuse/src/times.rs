@@ -237,7 +237,7 @@ mod tests {
         let kept: Vec<u64> = times.slowest.lock().now.iter().map(|s| s.time.as_millis() as u64).collect();
         assert_eq!(kept, [109, 108, 107, 106, 105, 104, 103, 102]);
         assert_eq!(times.threshold.load(Ordering::Relaxed), 102_000_000);
-        // The next period has a list of its own; that of the last one is still there.
+        // The next period has a new list; the list of the last period is kept.
         slow(&times, 1, 1000, PERIOD + Duration::from_secs(1));
         assert_eq!(times.threshold.load(Ordering::Relaxed), 0);
         let lengths = |t: &Times| {

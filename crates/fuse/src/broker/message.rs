@@ -55,7 +55,8 @@ impl Call {
     }
 }
 
-/// Failures that a server tells apart: the process has no right to mount, and the mount is in use. All others are of the first kind.
+/// Kinds of failure that a server distinguishes: the process has no right to mount, and the mount is in use.
+/// All other failures are of the first kind.
 const KINDS: [(u8, io::ErrorKind); 3] =
     [(1, io::ErrorKind::Other), (5, io::ErrorKind::PermissionDenied), (6, io::ErrorKind::ResourceBusy)];
 

@@ -4,7 +4,7 @@ use crate::options::{AtDeath, FuseOptions, options};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-/// Words for what becomes of the mount when the server was killed.
+/// Words for the fate of the mount after the server was killed.
 const ENDS: [(AtDeath, &str); 3] =
     [(AtDeath::Stay, "stay"), (AtDeath::Unmount, "auto_unmount"), (AtDeath::MakeRoom, "make_room")];
 

@@ -26,15 +26,15 @@ pub enum Choice {
     IoUring,
 }
 
-/// What becomes of a mount whose server is killed.
+/// Fate of a mount whose server is killed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AtDeath {
     /// It stays, and requests fail with ENOTCONN.
     #[default]
     Stay,
-    /// It ends, and the system's log says so.
+    /// It ends, with a line in the system's log.
     Unmount,
-    /// It ends: whoever started the server mounts again.
+    /// It ends, so that the process that started the server can mount again.
     MakeRoom,
 }
 
@@ -57,7 +57,7 @@ pub struct FuseOptions {
     pub acl: bool,
     /// Flags and options for the kernel, as given (`dev`, `suid`, `noexec` …).
     pub extra: Vec<String>,
-    /// What becomes of the mount when the server is killed.
+    /// Fate of the mount when the server is killed.
     pub at_death: AtDeath,
     /// Number of server threads; 0 is automatic.
     pub threads: usize,
@@ -71,7 +71,7 @@ pub struct FuseOptions {
     pub shutdown: bool,
     /// Owner and permissions to show.
     pub ownership: Ownership,
-    /// What [`crate::OPTIONS_XATTR`] reads as.
+    /// The value of [`crate::OPTIONS_XATTR`].
     pub in_force: String,
 }
 

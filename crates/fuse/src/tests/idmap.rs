@@ -14,10 +14,10 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 
 const OPTIONS: [&str; 2] = ["allow_other", "default_permissions"];
-/// A user of the volume, and what the second mount makes of it.
+/// A user of the volume, and its number on the second mount.
 const USER: u32 = 5;
 const SHOWN: u32 = FIRST + USER;
-/// The second mount shows users and groups from 0 as those from here.
+/// The second mount shows users and groups from 0 as numbers from this one.
 const FIRST: u32 = 1000;
 const COUNT: u32 = 10;
 /// Owner of nothing on the second mount.

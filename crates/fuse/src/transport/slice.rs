@@ -25,7 +25,7 @@ const SIZE: u32 = size_of::<SchedAttr>() as u32;
 /// Gives the calling thread short slices. Earlier kernels ignore that.
 pub(super) fn shorten() -> io::Result<()> {
     let mut attr = attributes()?;
-    // Read back, a policy with a priority or a deadline of its own is not the server's to change.
+    // The server changes no other policy: it may have a priority or a deadline.
     if attr.policy != libc::SCHED_OTHER.cast_unsigned() {
         return Ok(());
     }

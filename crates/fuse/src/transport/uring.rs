@@ -1,7 +1,8 @@
-//! Requests through io_uring (Linux 6.14). The kernel has one queue per CPU and puts a request into the queue of its
-//! caller's CPU. A worker serves one entry of a queue: a thread bound to that CPU with a ring of its own. The entry is
-//! available exactly while the thread is idle, so a thread that waits for the disk does not delay other requests. The
-//! kernel prefers the entry returned last, so a single client is served by one thread with warm caches.
+//! Requests through io_uring (Linux 6.14). The kernel has one queue per CPU and puts a request into the queue
+//! of its caller's CPU. A worker serves one entry of a queue: a thread bound to that CPU, with a private
+//! ring. The entry is available exactly while the thread is idle, so a thread that waits for the disk does
+//! not delay other requests. The kernel prefers the entry returned last, so a single client is served by one
+//! thread with warm caches.
 use super::affinity::Affinity;
 use super::memory::{Buffer, PAGE};
 use super::sched_idle::{IdlePolicy, PROMPT, ReplyThread};
@@ -189,7 +190,7 @@ impl Worker {
         let arg = head_page.get(ARG_AT..ENTRY_AT).unwrap_or_default();
         let sent = entry.payload_sz as usize;
         let write = (head.opcode == Opcode::Write as u32).then_some(arg);
-        // Of several WRITEs of cached pages in a row, a caller waits for the last at most.
+        // Of several WRITEs of cached pages in a row, a caller waits for no more than the last one.
         let writes_back = write.is_some_and(|arg| {
             WriteIn::read_from_prefix(arg).is_ok_and(|(write, _)| write.write_flags & WRITE_CACHE != 0)
         });

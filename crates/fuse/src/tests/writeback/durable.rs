@@ -1,4 +1,4 @@
-//! What is durable after fsync, close and a remount.
+//! Durability of data and attributes after fsync, close and a remount.
 use super::{PAGE, TRANSPORTS, cached, quiet_volume, stat};
 use crate::options::Choice;
 use crate::tests::{Mount, unmount_idle};
@@ -72,7 +72,7 @@ fn after_fsync_a_cut_loses_nothing() {
     }
 }
 
-/// Times are those that the kernel kept, not those at which the data reached the server.
+/// Times are the ones that the kernel kept, not the times at which the data reached the server.
 #[test]
 fn sizes_and_times_survive_close_and_remount() {
     for choice in TRANSPORTS {
