@@ -193,7 +193,7 @@ impl Commit {
     ) -> Result<()> {
         let version = header.view::<RawCheckpoint>().checkpoint_ver.get();
         let announced = self.canaries(logs).and_then(|canaries| {
-            // Flushed on its own: the pack must not become valid while the journal does not know it.
+            // Flushed separately: the pack must not become valid before its announcement is durable.
             journal.ring.intend(CpIntent { version, crc, boundary, canaries })?;
             Ok(journal.ring.flush()?)
         });
@@ -261,7 +261,8 @@ impl Commit {
         journal.checkpointed();
         if journal.is_failed() {
             self.base.tx.epochs.set(0);
-            // The checkpoint has all that the journal had, and shows others what there is to do.
+            // The checkpoint has all changes that the journal had, and hides no work from other
+            // implementations.
             if !guarded {
                 self.base.health.guard(false)?;
             }

@@ -38,11 +38,11 @@ impl Commit {
         };
         let opened = Journal::open(area.clone(), &self.journal_anchor(), &*self.base.dev.raw);
         let missing = Missing::of(&opened);
-        // A refusal comes before any notice: nothing happens then.
+        // Every check that may refuse comes before a notice: a refused mount has no effect.
         match opened {
             Ok(Opened::Usable(replay)) if foreign => {
                 let found = self.space(area, make)?;
-                // One without records was made by a recovery that was cut off.
+                // A journal without records was made by a recovery that was cut off.
                 if !replay.accepted().is_empty() {
                     self.base.opts.observer.notify(&Notice::JournalForeign);
                 }
@@ -86,7 +86,8 @@ impl Commit {
         if changes > 0 { Err(Error::ChangesBehind) } else { Ok(()) }
     }
 
-    /// The space for a new journal, if one is to be made. `auto` does without a journal where it is occupied.
+    /// The space for a new journal, if one is to be made. With `auto` there is no journal if the space is
+    /// occupied.
     fn space(&self, area: Area, make: bool) -> Result<Found> {
         let auto = matches!(self.base.opts.journal, JournalMode::Auto);
         if self.base.opts.read_only || !(make || auto) {
@@ -99,8 +100,8 @@ impl Commit {
         }
     }
 
-    /// Refuses a volume with changes in an external journal that is not the one given, and to write if the volume has a guard and
-    /// its journal is missing.
+    /// Refuses a volume with changes in an external journal other than the given one. Refuses to write if the
+    /// volume has a guard and its journal is missing.
     fn check_present(&self, foreign: bool, missing: Option<Missing>) -> Result<()> {
         self.check_external(foreign)?;
         match missing.filter(|_| self.base.sb.guarded) {
@@ -159,13 +160,15 @@ impl Commit {
         wanted && self.journal().is_some()
     }
 
-    /// Sets the guard, before the checkpoint that ends recovery: that one shows others no work, and there are records after it.
+    /// Sets the guard, before the checkpoint that ends recovery: that checkpoint hides work from other
+    /// implementations, and records follow it.
     pub fn guard_journal(&self) -> Result<()> {
         if self.guards() { self.base.health.guard(true) } else { Ok(()) }
     }
 
-    /// Removes the guard of an earlier mount, after the checkpoint that ends recovery. If its journal failed meanwhile, that checkpoint
-    /// may hide work from others, and the guard stays until the next one.
+    /// Removes the guard of an earlier mount, after the checkpoint that ends recovery. If its journal failed
+    /// meanwhile, that checkpoint may hide work from other implementations, and the guard stays until the
+    /// next one.
     pub fn end_old_guard(&self) -> Result<()> {
         let hides_work = self.cp.lock().guarded;
         if hides_work { Ok(()) } else { self.base.health.guard(false) }

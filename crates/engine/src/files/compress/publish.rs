@@ -185,7 +185,8 @@ fn first_slot(cluster: &Cluster, own: &Outgoing) -> u32 {
     own.slot.saturating_sub(own.index.saturating_sub(cluster.first) as u32)
 }
 
-/// The slots of a cluster that was written. Past the end of the file they become empty, but for pages that a write added meanwhile.
+/// The slots of a cluster that was written. Slots past the end of the file become empty, except for pages
+/// that a write added meanwhile.
 fn slots_after(cluster: &Cluster, own: &[Outgoing], pages: &PageMap, len: usize) -> Vec<BlockAddr> {
     let rest = |i: u64| match cluster.packed || pages.page(i).is_some_and(|p| p.dirty) {
         true => BlockAddr::NEW,
