@@ -84,7 +84,7 @@ impl Gc {
         invariant!(self.base.health, is_first, "a second cleaner thread was started", else {});
     }
 
-    /// Moves what the data blocks written so far pay for.
+    /// Moves the blocks that the data blocks written so far pay for.
     pub fn catch_up(&self) -> Result<()> {
         while self.behind() > 0 {
             self.pay(&mut self.cleaner.lock(), TURN)?;
@@ -92,14 +92,14 @@ impl Gc {
         Ok(())
     }
 
-    /// Data blocks written that no moves were made for. During a checkpoint none are made.
+    /// Data blocks written and not yet paid for; 0 during a checkpoint, when no blocks are moved.
     fn behind(&self) -> u64 {
         let written = self.base.stats.data_blocks.load(Ordering::Relaxed);
         let behind = written.saturating_sub(self.paced_at.load(Ordering::Relaxed));
         if self.commit.in_progress.is_on() { 0 } else { behind }
     }
 
-    /// Moves what up to `most` of the data blocks written pay for.
+    /// Moves the blocks that up to `most` of the data blocks written pay for.
     fn pay(&self, cleaner: &mut Cleaner, most: u64) -> Result<()> {
         // Counted before the moves: the next cleaner pays only for blocks written since.
         let placed = self.behind().min(most);
@@ -175,7 +175,8 @@ impl<'a> Cleaning<'a> {
         self.gc.pin_victim(|t| self.cleaner.foreground.pick(t.index(), &situation))
     }
 
-    /// Takes the next blocks from the list, with their room; `None` if none is left or the batch does not fit any more.
+    /// Takes the next blocks from the list, with their room; `None` if the list is empty or the batch no
+    /// longer fits.
     fn next_step(&mut self, most: u64) -> Option<(Vec<(RawSummary, BlockAddr)>, Grant<'a>)> {
         let gc: &'a Gc = self.gc;
         let listed = self.cleaner.paced.batch.moving.len();
@@ -188,7 +189,8 @@ impl<'a> Cleaning<'a> {
         let batch = &mut self.cleaner.paced.batch;
         let step: Vec<_> = batch.moving.drain(..count).collect();
         let begun = step.chunk_by(is_of_same_node).count() as u64;
-        // A node of which blocks are left is dirty once the first of them is moved, so counting it once more is safe.
+        // A node with blocks left is dirty once the first of its blocks is moved, so counting it once more is
+        // safe.
         let goes_on = step.last().zip(batch.moving.front()).is_some_and(|(a, b)| is_of_same_node(a, b));
         batch.nodes = batch.nodes.saturating_sub(begun) + u64::from(goes_on);
         Some((step, granted))

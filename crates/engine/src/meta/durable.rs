@@ -41,7 +41,7 @@ struct FlushState {
     first: u32,
     /// Callers between their two flushes, counted from the end of the first one.
     in_flight: u32,
-    /// Waiting callers that do not wait for those between their flushes.
+    /// Waiting callers that do not wait for callers between their flushes.
     urgent: u32,
 }
 
@@ -121,7 +121,7 @@ impl Durable {
         self.lead_or_follow(Caller::Urgent, self.written(), flush)
     }
 
-    /// Returns once `wanted` is durable, for a caller that may wait for those between their flushes.
+    /// Returns once `wanted` is durable, for a caller that may wait for callers between their flushes.
     pub fn make_shared(&self, wanted: Written, flush: impl Fn() -> Result<()>) -> Result<()> {
         self.lead_or_follow(Caller::Shared, wanted, flush)
     }

@@ -21,7 +21,7 @@ pub enum Change {
     Compression = 32,
     /// An fsync logged the inode together with its directory entry.
     EntryLogged = 16,
-    /// A node of it was written to the chain without a mark, after which nothing was marked.
+    /// A node of the inode was written to the chain without a mark, and no mark has followed.
     WrittenAhead = 64,
 }
 

@@ -169,7 +169,8 @@ impl Nodes {
     }
 }
 
-/// A block has one place in a file: were it read for two, or freed with one of them, other content would be shown.
+/// A block has one place in a file. If two slots named it, a read of both, or of one after the other was
+/// freed, would return wrong content.
 fn refuse_damaged(frame: &NodeFrame) -> Result<()> {
     match frame.named_twice() {
         BlockAddr::NULL => Ok(()),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use zerocopy::little_endian::{U32, U64};
 
 const N: u32 = ADDRS_PER_BLOCK;
-/// Slots looked at together.
+/// Slots examined together.
 const GROUP: usize = 16;
 /// Number of nodes of a whole indirect subtree.
 const INDIRECT_NODES: u32 = N + 1;

@@ -36,7 +36,7 @@ pub enum FsyncLookup {
     List,
     /// Search the dirty nodes of all files, as F2FS in the kernel does, for comparisons.
     Global,
-    /// Search the list, and count what the global search would have examined.
+    /// Search the list, and count the nodes that the global search would have examined.
     Shadow,
 }
 
@@ -151,10 +151,10 @@ pub enum CheckpointMode {
 /// Which files are compressed by writeback.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CompressMode {
-    /// All that have the flag.
+    /// All files with the flag.
     #[default]
     Fs,
-    /// None: programs request it file by file.
+    /// No file: programs request compression file by file.
     User,
 }
 

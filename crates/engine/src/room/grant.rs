@@ -94,7 +94,8 @@ impl Room {
         self.look(&planned);
     }
 
-    /// Promises the next copies of the batch their room, no more than it has left, if it still fits: an fsync may have taken room since.
+    /// Promises room for the next copies of the batch, no more than the batch has left, if the batch still
+    /// fits: an fsync may have taken room since.
     pub fn promise_copies(&self, copies: u64) -> Option<Grant<'_>> {
         let mut batch = self.batch.lock();
         let copies = copies.min(batch.left);

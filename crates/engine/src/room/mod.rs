@@ -1,4 +1,5 @@
-//! Room: whether blocks can be placed and still leave cleaning, the next checkpoint and recovery what they need.
+//! Room: whether blocks can be placed while cleaning, the next checkpoint and recovery keep the space that
+//! they need.
 //!
 //! One [`Rule`] holds for a mount. Blocks and nodes that exist are counted exactly ([`Counts`](crate::space::Counts)), and that count alone
 //! refuses a caller's reservation. Free sections, room of the logs, dirty and logged blocks are read without a common lock. They are hints: they

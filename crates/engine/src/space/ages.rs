@@ -1,4 +1,4 @@
-//! When sections were opened, and the log that a data block goes to for the age of its old copy.
+//! When sections were opened, and the log for a data block by the age of its old copy.
 use super::Space;
 use super::table::Table;
 use segno_clean::lifetime::{DataLog, Lifetimes, OldCopy};
@@ -61,8 +61,8 @@ impl Table {
         }
     }
 
-    /// The last valid block of a segment went; the lifetime of a hot section ends with that of all its segments. Cleaning
-    /// keeps the section pinned meanwhile, so pins do not count as use.
+    /// The last valid block of a segment was freed; the lifetime of a hot section ends with that of all its
+    /// segments. Cleaning keeps the section pinned meanwhile, so pins do not count as use.
     pub(super) fn note_emptied(&mut self, sec: SecNo, log: LogType) {
         if log != LogType::HotData || self.valid_in_section(sec) > 0 {
             return;

@@ -121,8 +121,9 @@ impl Space {
     }
 
     fn renew(&self, log: &mut Log) -> Result<()> {
-        // Behind its position a log may hold blocks that fsync wrote after the checkpoint. Recovery can be repeated only as long as none of
-        // them is overwritten, so nothing is appended there; a hole in a segment of the checkpoint is the last resort.
+        // After its position a log may hold blocks that fsync wrote after the checkpoint. Recovery can be
+        // repeated only as long as none of them is overwritten, so nothing is appended there; a hole in a
+        // segment of the checkpoint is the last resort.
         match self.switch(log, true) {
             Err(Error::NoSpace) => self.switch(log, false),
             other => other,

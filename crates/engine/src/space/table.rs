@@ -23,7 +23,8 @@ pub(super) struct Maps {
     pub held: [u8; SIT_MAP_BYTES],
 }
 
-/// The first second of a volume counts as its next, as an mtime of 0 belongs to segments that were never used or were discarded.
+/// Smallest mtime stored. The first second of a volume counts as its next one, as an mtime of 0 belongs to
+/// segments that were never used or were discarded.
 pub const FIRST_SECOND: u64 = 1;
 
 #[derive(Debug, Clone, Copy)]
@@ -51,7 +52,7 @@ impl Seg {
         } else {
             self.valid -= 1;
             if self.valid == 0 {
-                // Discards go by the time at which a segment became empty, so it is exact.
+                // Discards depend on the time at which a segment became empty, so it is exact.
                 self.mtime = now.max(FIRST_SECOND);
             }
         }
@@ -521,7 +522,7 @@ impl Table {
     }
 }
 
-/// Takes from the count of a segment, which goes with the last; false if it is less.
+/// Subtracts from the count of a segment, which is removed at 0; false if the count is smaller.
 fn subtract(counts: &mut HashMap<SegNo, u32>, seg: SegNo, n: u32) -> bool {
     let left = counts.get(&seg).and_then(|all| all.checked_sub(n));
     match left {

@@ -43,7 +43,7 @@ pub struct Volume {
     pub(crate) commit: Arc<Commit>,
     pub(crate) gc: Arc<Gc>,
     admission: Admission,
-    /// Mounting replayed what a crash left.
+    /// Mounting has recovered the volume after a crash.
     recovered: AtomicBool,
 }
 
@@ -54,7 +54,7 @@ impl Volume {
         Ino::ROOT
     }
 
-    /// Whether mounting it for writing replayed what a crash had left.
+    /// Whether mounting it for writing has recovered it after a crash.
     #[must_use]
     pub fn has_recovered(&self) -> bool {
         self.recovered.load(Ordering::Relaxed)

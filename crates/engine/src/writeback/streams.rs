@@ -116,8 +116,8 @@ impl Writeback {
         }
     }
 
-    /// Forgets an inode about to be freed, which has no pages left: its number may soon name another file, which must
-    /// not meet it on a list.
+    /// Forgets an inode about to be freed, which has no pages left: its number may soon name another file,
+    /// which must not find the old inode on a list.
     pub(crate) fn forget(&self, inode: &Arc<Inode>) {
         let is_clean = inode.pages.lock().dirty() == 0;
         invariant!(self.base.health, is_clean, "a freed inode has dirty pages", else {});

@@ -1,4 +1,4 @@
-//! Throttling: a writer ahead of the device waits here without locks, and does not write back on its own.
+//! Throttling: a writer ahead of the device waits here without locks, and does not write back itself.
 use super::Context;
 use super::Writeback;
 use crate::error::Result;

@@ -20,9 +20,9 @@ const ROUNDS: usize = 3;
 const FEW: usize = 16;
 
 impl Commit {
-    /// Writes most nodes of files for the checkpoint whose boundary is about to be drawn. Stops if there is
-    /// no room to write a node twice, or if writers change nodes as fast as they are written. With a journal
-    /// no fsync waits for a checkpoint.
+    /// Writes most nodes of files for the checkpoint whose boundary is about to be drawn. Stops when few are
+    /// left, after [`ROUNDS`], or if there is no room to write a node twice. With a journal no fsync waits
+    /// for a checkpoint.
     pub fn write_nodes_ahead(&self) -> Result<()> {
         if self.journal().is_some() {
             return Ok(());
