@@ -46,8 +46,8 @@ impl Caller {
     }
 }
 
-/// Whether /proc counts processes as the PID namespace of the server does. In /proc of an outer namespace the number of a
-/// caller is that of another process.
+/// Whether /proc has the process numbers of the server's PID namespace. In /proc of an outer namespace the
+/// number of a caller belongs to another process.
 static SHOWS_OWN_NAMESPACE: LazyLock<bool> =
     LazyLock::new(|| read_to_string("/proc/self/status").is_ok_and(|status| shows_own_namespace(&status)));
 

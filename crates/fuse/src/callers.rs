@@ -27,7 +27,7 @@ struct Reply {
     user: u32,
     /// 1 if the process was found.
     is_known: u32,
-    /// 1 if the user and groups are those by which the file system has them.
+    /// 1 if the file system uses the same numbers of users and groups.
     is_unmapped: u32,
     /// 1 if it is in the group.
     is_member: u32,
@@ -36,7 +36,7 @@ struct Reply {
 /// Credentials of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Credentials {
-    /// As [`Caller`] has them.
+    /// As in [`Caller`].
     pub(crate) capabilities: CapabilitySet,
     /// The user that counts for files; `None` if the request may come through a mount that shows other
     /// numbers.

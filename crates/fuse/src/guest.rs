@@ -115,13 +115,13 @@ impl GuestServer {
         Ok(finish(head.unique, answer, out))
     }
 
-    /// Forgets what the guest knows: it has unmounted, was reset, or is gone.
+    /// Drops all references of the guest: it has unmounted, was reset, or is gone.
     pub fn forget_all(&self) {
         self.is_mounted.store(false, Ordering::Release);
         self.server.volume.drop_all_references();
     }
 
-    /// Starts over: the previous mount of the guest may have ended without DESTROY.
+    /// Starts a mount: the previous mount of the guest may have ended without DESTROY.
     fn init<'a>(&self, message: &[u8], out: &'a mut [u8]) -> Result<Option<&'a [u8]>, MalformedRequest> {
         self.forget_all();
         let offer = match init::parse(message) {

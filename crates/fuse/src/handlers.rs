@@ -184,7 +184,7 @@ impl Server {
         };
         let attr = self.volume.setattr(node(r), &self.ownership.visible(set)).map_err(errno)?;
         if set.size.is_some() {
-            // The lost data is not missed any more.
+            // The new size makes earlier lost data irrelevant, so its error is not reported.
             self.write_errors.take(&attr);
         }
         self.attr(reply, Ok(attr))

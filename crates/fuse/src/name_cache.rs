@@ -78,17 +78,19 @@ impl NameCache {
         if is_moving || ignores_case(volume, dir) { 0 } else { FOLDING_VOLUME }
     }
 
-    /// The same for the names of a listing. A name that does not fit the reply does not reach the kernel, so none expires.
+    /// As [`Self::valid`], for the names of a listing. A name that does not fit into the reply does not reach
+    /// the kernel, so no move is marked as expired.
     pub(crate) fn valid_in_list<'a>(&'a self, volume: &Volume, dir: Ino) -> impl Fn(&[u8]) -> u64 + use<'a> {
         let ignores_case = self.folds && ignores_case(volume, dir);
         let limit = if self.folds { FOLDING_VOLUME } else { FOREVER };
         move |name| if ignores_case || self.find_move(dir, name, |_| {}) { 0 } else { limit }
     }
 
-    /// Prepares a rename. A cached name keeps its time limit when it moves, and the reply cannot change it. So the first
-    /// attempt to move a cached name into a directory that ignores case fails with ESTALE, on which the kernel looks up
-    /// the whole path and tries once more. The reply to that lookup expires at once, and so do all until
-    /// [`end_move`](Self::end_move), which the name that is returned needs after the rename.
+    /// Prepares a rename. A cached name keeps its time limit when it moves, and the reply cannot change it.
+    /// So the first attempt to move a cached name into a directory that ignores case fails with ESTALE; the
+    /// kernel then looks up the whole path and tries once more. The reply to that lookup expires at once, as
+    /// do later ones until [`end_move`](Self::end_move). The caller must call it after the rename if a name
+    /// is returned.
     pub(crate) fn before_rename<'a>(
         &self,
         volume: &Volume,

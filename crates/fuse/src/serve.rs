@@ -1,5 +1,5 @@
-//! The life of a mount: mount, serve, shut down. umount(8) and a request of the program that serves both end with a clean checkpoint. Signals
-//! are the program's.
+//! Lifecycle of a mount: mount, serve, shut down. umount(8) and a request of the serving program both end
+//! with a clean checkpoint. Signals are handled by the program.
 use crate::block::MountType;
 use crate::broker::Broker;
 use crate::file_system::FileSystem;
@@ -148,7 +148,8 @@ fn start(
     queues: Queues,
 ) -> io::Result<(Session, MountType)> {
     let (mounted, mount_type) = broker.connect()?;
-    // All mounts have `default_permissions`. Where the server's user counts, the kernel has to say who calls.
+    // All mounts have `default_permissions`. If the server's user counts, the kernel must name the caller of
+    // each request.
     let idmap = Origin::host() == Origin::Host { own: None };
     let permissions = Permissions { acl: opts.acl, idmap };
     let volume_bytes = fs.bytes();

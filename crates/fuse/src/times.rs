@@ -11,7 +11,7 @@ const PERIOD: Duration = Duration::from_secs(30);
 /// Length of that list.
 const SLOWEST: usize = 8;
 
-/// Operations that users tell apart.
+/// Kinds of operation that are reported separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, VariantNames)]
 #[strum(serialize_all = "lowercase")]
 enum Kind {
@@ -85,7 +85,7 @@ pub(crate) struct Times {
     kinds: [Histogram; Kind::VARIANTS.len()],
     read_bytes: AtomicU64,
     mounted: Instant,
-    /// Requests that are faster do not get into the list of this period, nanoseconds.
+    /// Requests faster than this, in nanoseconds, are not in the list of this period.
     threshold: AtomicU64,
     /// End of this period, nanoseconds since `mounted`.
     period_end: AtomicU64,

@@ -38,7 +38,7 @@ impl Call {
         [what, flag.into(), a, b, c, d, e, f, g, h]
     }
 
-    /// The reverse of [`Self::to_bytes`]; `None` for all else.
+    /// The reverse of [`Self::to_bytes`]; `None` for any other bytes.
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         let &[what, flag, ref number @ ..] = bytes else { return None };
         let volume_bytes = u64::from_le_bytes(number.try_into().ok()?);

@@ -40,7 +40,7 @@ impl Spec {
         first.into_iter().chain(self.options.iter().map(OsString::from)).collect()
     }
 
-    /// The reverse of [`Self::to_args`]; `None` for all else.
+    /// The reverse of [`Self::to_args`]; `None` for any other arguments.
     pub(super) fn parse(args: &[OsString]) -> Option<Self> {
         let [dir, source, kind, value, end, options @ ..] = args else { return None };
         let text = |word: &OsStr| word.to_str().map(str::to_owned);

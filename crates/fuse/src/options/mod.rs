@@ -76,8 +76,8 @@ pub struct FuseOptions {
 }
 
 impl FuseOptions {
-    /// The defaults. A mount by root behaves like any other file system of the machine: device nodes and set-user-ID
-    /// bits count and every user may enter.
+    /// The defaults. A mount by root behaves like any other file system of the machine: device nodes and
+    /// set-user-ID bits are effective, and every user has access.
     #[must_use]
     pub fn of_user(root: bool) -> Self {
         let extra = if root { vec!["dev".to_owned(), "suid".to_owned()] } else { Vec::new() };
@@ -102,7 +102,8 @@ impl FuseOptions {
         self.extra.iter().any(|flag| flag == "sync" || flag == "dirsync")
     }
 
-    /// Whether the kernel checks ACLs: they would grant or deny what an owner or mode that is only shown does not.
+    /// Whether the kernel checks ACLs. It does not if the mount shows another owner or mode, which ACLs would
+    /// contradict.
     #[must_use]
     pub fn checks_acl(&self, engine: &MountOptions) -> bool {
         engine.acl && self.ownership == Ownership::default()

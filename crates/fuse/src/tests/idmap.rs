@@ -112,7 +112,7 @@ fn by<T: Send>(user: u32, call: impl FnOnce() -> Result<T> + Send) -> Result<T> 
     })
 }
 
-/// An operation of which the kernel leaves to the server whether the caller owns the file.
+/// An operation for which the kernel leaves the check of the owner to the server.
 fn advise(user: u32, file: &Path) -> Result<()> {
     by(user, || setxattr(file, "system.advise", &[1], XattrFlags::empty()))
 }
@@ -157,7 +157,8 @@ fn numbers_are_mapped_both_ways(mount: &Mount) {
     assert_eq!(chmod(USER, &second.path("own")), Err(Errno::PERM));
 }
 
-/// The kernel does not say which mount a caller uses: none is taken for an owner then, but for the capabilities it has.
+/// The kernel does not report which mount a caller uses. So no caller counts as an owner; only its
+/// capabilities count.
 fn nobody_passes_for_an_owner(mount: &Mount) {
     let Some(second) = idmapped(mount) else { return };
     let own = mount.path().join("own");

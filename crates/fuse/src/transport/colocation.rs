@@ -76,7 +76,7 @@ impl Colocation {
         before_waits(Some(a_wait_begins));
     }
 
-    /// Counts a request. Those of the kernel itself have no caller.
+    /// Counts a request. Requests of the kernel itself have no caller.
     pub(crate) fn count(&self, head: &InHeader) {
         if head.pid == 0 {
             return;

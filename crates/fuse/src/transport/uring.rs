@@ -21,8 +21,8 @@ use zerocopy::{FromBytes, IntoBytes};
 
 const REGISTER: u32 = 1;
 const COMMIT_AND_FETCH: u32 = 2;
-/// Layout of the header page: header in and out, the operation's structure, the state of the entry. Behind these, at a
-/// place of our own choice, the description of the two buffers.
+/// Layout of the header page: header in and out, the operation's structure, the state of the entry. The
+/// description of the two buffers follows; its place is not given by the protocol.
 const ARG_AT: usize = 128;
 const ENTRY_AT: usize = 256;
 const HEADER_LEN: usize = ENTRY_AT + size_of::<RingEntry>();
@@ -57,8 +57,8 @@ enum Completion {
     End,
 }
 
-/// A ring that takes nothing yet, and that will take commands to its own files and nothing else: a filter of system calls does not
-/// see what a ring is given.
+/// A ring that is not enabled yet, and that will accept only commands to its registered files: a filter of
+/// system calls does not inspect the operations of a ring.
 fn restricted() -> io::Result<IoUring<Entry128, cqueue::Entry>> {
     let ring = IoUring::builder().setup_single_issuer().setup_defer_taskrun().setup_r_disabled().build(2)?;
     ring.submitter().register_restrictions(&mut [
@@ -69,7 +69,7 @@ fn restricted() -> io::Result<IoUring<Entry128, cqueue::Entry>> {
     Ok(ring)
 }
 
-/// Lets a ring serve this connection.
+/// Enables a ring to serve this connection.
 fn enable(ring: &IoUring<Entry128, cqueue::Entry>, dev: &OwnedFd) -> io::Result<()> {
     let submitter = ring.submitter();
     submitter.register_files(&[dev.as_raw_fd()])?;
