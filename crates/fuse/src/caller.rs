@@ -57,7 +57,7 @@ fn shows_own_namespace(own_status: &str) -> bool {
 
 fn parse(status: &str) -> Option<Caller> {
     let bits = u64::from_str_radix(field(status, "CapEff:")?, 16).ok()?;
-    // Real, effective, saved, and that for files.
+    // Real, effective, saved, and for files.
     let for_files = |name| field(status, name)?.split_whitespace().nth(3);
     let groups = iter::once(for_files("Gid:")?).chain(field(status, "Groups:")?.split_whitespace());
     Some(Caller {

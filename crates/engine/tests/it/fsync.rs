@@ -160,7 +160,8 @@ fn reasons_for_a_checkpoint_are_counted() {
     assert_eq!(all, v.stats().fsync_checkpoints.load(Ordering::Relaxed));
 }
 
-/// An attribute that was removed before an fsync of another file does not come back, as in Linux with the option.
+/// An attribute that was removed before an fsync of another file does not reappear, as in Linux with the
+/// option.
 #[test]
 fn with_fastboot_every_fsync_of_a_changed_file_is_a_checkpoint() {
     let dev = fresh(96, &MkfsOptions::default());

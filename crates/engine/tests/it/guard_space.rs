@@ -140,7 +140,7 @@ fn beyond_the_guard_allocations_fail_before_overwrites() {
     }
 }
 
-/// Where the whole user space is one file, its blocks move to what is kept from users.
+/// If one file fills the whole user space, its blocks move to the space kept from users.
 #[test]
 fn ranges_of_a_full_volume_move() {
     for (zoned, mode) in [(false, AllocMode::Adaptive), (false, AllocMode::Lfs), (true, AllocMode::default())]
