@@ -1,5 +1,5 @@
-//! How fast file data goes through the engine to a device in memory: MiB/s by the clock, and per second of processor time,
-//! which other work on the machine disturbs less.
+//! Throughput of file data through the engine to a device in memory: MiB/s of elapsed time, and of processor
+//! time, which other work on the machine disturbs less.
 //!
 //! `cargo run --release -p segno-engine --example seqwrite [MiB]`
 #![allow(clippy::unwrap_used)]

@@ -1,5 +1,6 @@
-//! A zoned volume that a policy has cleaned, for Linux to mount: `zoned_image POLICY DIR` writes `image`, `zones` (first block and
-//! blocks written of each sequential zone) and `file`, what the volume's only file must hold.
+//! A zoned volume that a policy has cleaned, for Linux to mount: `zoned_image POLICY DIR` writes `image`,
+//! `zones` (first block and blocks written of each sequential zone) and `file`, the expected content of the
+//! volume's only file.
 use segno_device::{BlockDevice, ZoneKind, ZoneLimits};
 use segno_engine::{MountOptions, Owner, Volume};
 use segno_format::{BLOCK_SIZE, Block, Ino};
@@ -42,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Fills a file, overwrites it twice at random, and unmounts; returns what it holds.
+/// Fills a file, overwrites it twice at random, and unmounts; returns its content.
 fn worn(dev: &Arc<ZonedDevice>, policy: &str) -> Result<Vec<u8>, Box<dyn Error>> {
     let device: Arc<dyn BlockDevice> = dev.clone();
     let how = MkfsOptions {

@@ -16,8 +16,8 @@ const CACHE_PER_NAT: u64 = 256;
 /// Entries evicted per call: a few for each that an operation adds.
 const EVICT_MIN: u64 = 32;
 const EVICT_MAX: u64 = 1024;
-/// Above the limit by this fraction of the cache, eviction blocks on directories in use. Otherwise a directory in
-/// constant use would grow without bound.
+/// Fraction of the cache above the limit at which eviction waits for directories in use. Otherwise a
+/// directory in constant use would grow without bound.
 const URGENT: u64 = 8;
 
 /// Admits operations. No lock is held while an operation waits here.
@@ -41,12 +41,13 @@ impl Admission {
         Ok(inode)
     }
 
-    /// Every change calls this before it takes a lock. On success there is room for the change, or none can be made.
+    /// Every change calls this before it takes a lock. On success there is room for the change, or no room
+    /// can be made.
     pub fn admit_change(&self) -> Result<()> {
         self.admit(false)
     }
 
-    /// `writes` tells that the change will need blocks without reserving them.
+    /// `writes`: the change needs blocks that it does not reserve.
     fn admit(&self, writes: bool) -> Result<()> {
         self.base.health.check_writable()?;
         self.commit.activity.note();

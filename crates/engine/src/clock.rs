@@ -8,7 +8,7 @@ pub trait Clock: Send + Sync {
     /// Wall-clock time for file timestamps.
     fn now(&self) -> Time;
 
-    /// Time since any fixed moment, which never goes back, for the ages of segments. It stands still by default.
+    /// Monotonic time since a fixed moment, for the ages of segments. Constant by default.
     fn uptime(&self) -> Duration {
         Duration::ZERO
     }

@@ -42,7 +42,7 @@ pub enum Error {
         "replaying what a crash left needs more than {0} MiB of memory: mount the volume writable once, or allow a larger cache"
     )]
     RecoveryMemory(u64),
-    /// The journal proves that the newest checkpoint, or a group of its own, is lost.
+    /// The journal proves that the newest checkpoint or a journal group is lost.
     #[error("the volume is damaged, and was not changed: {0}. {way_out}", way_out = .0.way_out())]
     JournalAhead(Stale),
     /// The volume was not unmounted, and the external journal of its last mount was not given.
@@ -58,7 +58,7 @@ pub enum Error {
          file (--journal FILE, -o journal=FILE), or give it up with `segno journal discard --force`"
     )]
     JournalMissing(Missing),
-    /// An external journal was given, and the journal behind the volume would be lost.
+    /// An external journal was given, and changes in the journal after the volume would be lost.
     #[error(
         "the journal behind the volume has changes that it lacks: `segno journal replay`, without --journal, keeps them"
     )]
@@ -91,7 +91,7 @@ pub enum Error {
     /// The device failed.
     #[error("{op} of block {at} failed: {source}")]
     Io { op: Operation, at: u64, source: std::io::Error },
-    /// An invariant was violated, regardless of what is on the device. The volume has stopped.
+    /// An invariant that does not depend on the content of the device was violated. The volume has stopped.
     #[error("internal error: {0}; the volume stopped, unmount it and run a check")]
     Invariant(&'static str),
     /// The device belongs to another writer; nothing is written since.

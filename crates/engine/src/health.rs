@@ -1,5 +1,6 @@
-//! Whether the volume is running, and what F2FS records about it in the superblock for repair: why it stopped, kinds
-//! of damage seen, and the guard mark that forbids writing the volume without its journal.
+//! Whether the volume is running, and the state that the superblock records: why it stopped and the kinds of
+//! damage seen, for repair as in F2FS, and the guard mark, which forbids writing the volume without its
+//! journal.
 //!
 //! Damage is recorded in memory where it is found, under any locks, and stored by the next checkpoint, which also
 //! requests a check. A stopped volume writes no more checkpoints, so the reason is stored immediately, in a single
@@ -20,7 +21,7 @@ use std::sync::Arc;
 /// State of the volume with respect to failure and damage.
 pub struct Health {
     dev: Arc<Device>,
-    /// Hears why the volume stops.
+    /// Is notified of the reason when the volume stops.
     observer: Observer,
     read_only: bool,
     stopped: AtomicBool,
@@ -177,9 +178,9 @@ impl Health {
     }
 }
 
-/// Checks a condition that must hold whatever is on the device. On a violation the volume stops, the reason is
-/// recorded in the superblock, and the caller gets [`Error::Invariant`]. In a function without a result, `else` gives
-/// the code to run.
+/// Checks a condition that must hold for any content of the device. On a violation the volume stops, the
+/// reason is recorded in the superblock, and the caller gets [`Error::Invariant`]. In a function without a
+/// result, `else` gives the code to run.
 macro_rules! invariant {
     ($health:expr, $holds:expr, $what:literal) => {
         if !$holds {

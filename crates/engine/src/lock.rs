@@ -1,7 +1,7 @@
 //! Locks with ranks. In debug builds taking a lock of a lower rank than one already held panics, so the first test
 //! that takes a wrong order finds it, without the need for an actual deadlock.
 //!
-//! ARCHITECTURE.md lists the ranks and what each lock guards.
+//! ARCHITECTURE.md lists the ranks, and the data that each lock guards.
 use std::ops::{Deref, DerefMut};
 
 /// Ranks, outermost first.

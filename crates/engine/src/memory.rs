@@ -60,7 +60,7 @@ impl Memory {
 pub struct Counted<'a>(&'a Counter, i64);
 
 impl Counted<'_> {
-    /// What it adds.
+    /// The number added.
     pub fn count(&self) -> u64 {
         self.1.max(0).unsigned_abs()
     }

@@ -10,7 +10,8 @@ pub enum Notice {
     /// The journal is stale and was dropped.
     #[error("the journal is ignored: {0}")]
     JournalStale(Stale),
-    /// What a crash left in the journal was replayed, and the journal is closed, as the mount does without.
+    /// Changes that a crash left in the journal were replayed. The journal is closed, as this mount uses
+    /// none.
     #[error("what a crash left in the journal was replayed, and the journal is closed")]
     JournalClosed,
     /// The journal was dropped: the volume has an fsync after the checkpoint that the journal does not know.
@@ -19,12 +20,12 @@ pub enum Notice {
     /// A read-only mount serves the older checkpoint of a volume whose newest one is lost.
     #[error("the volume is damaged, and what was written since an older checkpoint is not shown: {0}")]
     JournalAhead(Stale),
-    /// A read-only mount does without the journal that the volume is marked for.
+    /// A read-only mount of a volume with a guard, without its journal.
     #[error(
         "the volume is marked for a journal that is not here, and changes that only that has are not shown"
     )]
     JournalElsewhere,
-    /// A read-only mount replayed in memory what a crash left.
+    /// A read-only mount recovered the volume in memory after a crash.
     #[error("what a crash left was replayed in memory; the device is unchanged")]
     RecoveredInMemory,
     /// The journal failed.
@@ -38,7 +39,8 @@ pub enum Notice {
     TakenOver(String),
 }
 
-/// Receives notices, during mount and later, on any thread, also with locks held. It must not call the volume. The default drops them.
+/// Receives notices, during mount and later, on any thread, possibly with locks held. It must not call the
+/// volume. The default drops them.
 #[derive(Clone, Default)]
 pub struct Observer(Option<Arc<Take>>);
 

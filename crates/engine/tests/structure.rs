@@ -92,7 +92,7 @@ fn rank(module: &str) -> usize {
     LAYERS.iter().position(|&l| l == module).unwrap_or_else(|| panic!("{module} is in no layer"))
 }
 
-/// The modules that `crate::` paths of a line begin with, those in braces too.
+/// The modules that `crate::` paths of a line begin with, also in braces.
 fn paths(line: &str) -> Vec<String> {
     let ident = |s: &str| s.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
     line.match_indices("crate::")
@@ -173,7 +173,8 @@ fn large_subsystems_have_few_public_methods() {
     }
 }
 
-/// ARCHITECTURE.md lists assertions before a write beside those after a read: each is quoted from the sources, and its tests exist.
+/// ARCHITECTURE.md pairs assertions before a write with assertions after a read. Each is quoted from the
+/// sources, and its tests exist.
 #[test]
 fn the_pairs_of_assertions_are_those_of_the_sources() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();

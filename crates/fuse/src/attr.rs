@@ -4,7 +4,7 @@ use rustix::io::Errno;
 use segno_engine::{Attr, Error, Time};
 use segno_format::Ino;
 
-/// How a client learns of changes that its own requests do not make known.
+/// How a client is informed of changes that its own requests do not reveal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttrCaching {
     /// By notifications.

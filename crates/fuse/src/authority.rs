@@ -14,16 +14,16 @@ const S_IXGRP: u16 = 0o010;
 /// Callers to whom an operation is permitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
-    /// All who reach the mount.
+    /// All callers that can access the mount.
     Anyone,
-    /// Callers that the kernel has checked, as it knows the operation: it asked for a writable mount, and for owner or
-    /// CAP_FOWNER.
+    /// Callers that the kernel has checked, as it knows the operation: it required a writable mount, and the
+    /// owner or CAP_FOWNER.
     CheckedByKernel,
     /// The owner of the file, or a caller with CAP_FOWNER.
     Owner,
     /// A caller with CAP_SYS_ADMIN, or the user of a server that is not root's. No guest.
     Administrator,
-    /// A caller with CAP_SYS_ADMIN, for which the kernel asked, as for each attribute `trusted.*`. No guest.
+    /// A caller with CAP_SYS_ADMIN, which the kernel required, as for each attribute `trusted.*`. No guest.
     Trusted,
     /// The user of a server that is not root's. No guest.
     ServerUser,
@@ -67,7 +67,7 @@ impl Server {
         }
     }
 
-    /// The user that a caller is, by the numbers of the volume; `None` if that cannot be known.
+    /// The user number of a caller on the volume; `None` if it cannot be determined.
     fn user(&self, head: &InHeader) -> Option<u32> {
         match head.uid {
             InHeader::UNKNOWN => self.credentials(head, 0)?.user,
@@ -82,12 +82,12 @@ impl Server {
         self.callers.as_ref()?.of(head.pid, group, device)
     }
 
-    /// Whether a caller sees the names of `trusted` attributes.
+    /// Whether the names of `trusted` attributes are visible to a caller.
     pub(crate) fn sees_trusted(&self, head: &InHeader) -> bool {
         self.has(head, CapabilitySet::SYS_ADMIN)
     }
 
-    /// Whether a change of content by this caller leaves set-user-ID and set-group-ID.
+    /// Whether a change of content by this caller keeps set-user-ID and set-group-ID.
     pub(crate) fn keeps_set_id(&self, head: &InHeader) -> bool {
         self.has(head, CapabilitySet::FSETID)
     }

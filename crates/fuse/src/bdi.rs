@@ -7,17 +7,19 @@ use std::path::PathBuf;
 const READAHEAD_KIB: &str = "4096";
 /// Share of all dirty memory, in percent, that the mount may have when memory for dirty pages is short.
 const MAX_RATIO: &str = "20";
-/// Dirty bytes that a mount of a small volume may have. As many may be lost after the volume is full: write(2) took them.
+/// Limit of dirty bytes for a mount of a small volume. Up to this amount may be lost when the volume becomes
+/// full, as write(2) has already accepted it.
 pub(crate) const DIRTY_MAX: u64 = 256 << 20;
 /// Size below which a volume is small.
 const SMALL: u64 = 64 * DIRTY_MAX;
 
 /// Adapts the limits. Needs root; otherwise the defaults stay in force.
 ///
-/// As large requests cost least per byte, the readahead window grows. FUSE mounts have a strict limit for dirty pages, 1 %
-/// of what the machine permits, even while memory is plentiful; it protects users from servers of others that hang. With
-/// a writeback cache it is lifted: pages of random writes then wait for their neighbours, which cuts the number of
-/// requests to between a quarter and a half. On a small volume the limit stays strict, and grows to [`DIRTY_MAX`].
+/// As large requests cost least per byte, the readahead window grows. FUSE mounts have a strict limit for
+/// dirty pages, 1 % of the machine's limit, even while memory is plentiful; it protects users from hanging
+/// servers of other users. With a writeback cache it is lifted: pages of random writes then wait for their
+/// neighbours, which reduces the number of requests to between a quarter and a half. On a small volume the
+/// limit stays strict, and grows to [`DIRTY_MAX`].
 pub(crate) fn tune(mount: MountId, mount_type: &MountType, writeback: bool, volume_bytes: u64) {
     let bdi = directory(mount, mount_type);
     let set = |name, value: &str| {

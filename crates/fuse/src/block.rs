@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// The first kernel that sends SYNCFS to the server of a `fuseblk` mount.
 const SINCE: (u32, u32) = (6, 18);
 
-/// The block device behind a mount.
+/// The block device of a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Backing {
     /// None, for this reason: the mount is of type `fuse`.

@@ -46,8 +46,8 @@ impl Caller {
     }
 }
 
-/// Whether /proc counts processes as the PID namespace of the server does. In /proc of an outer namespace the number of a
-/// caller is that of another process.
+/// Whether /proc has the process numbers of the server's PID namespace. In /proc of an outer namespace the
+/// number of a caller belongs to another process.
 static SHOWS_OWN_NAMESPACE: LazyLock<bool> =
     LazyLock::new(|| read_to_string("/proc/self/status").is_ok_and(|status| shows_own_namespace(&status)));
 
@@ -57,7 +57,7 @@ fn shows_own_namespace(own_status: &str) -> bool {
 
 fn parse(status: &str) -> Option<Caller> {
     let bits = u64::from_str_radix(field(status, "CapEff:")?, 16).ok()?;
-    // Real, effective, saved, and that for files.
+    // Real, effective, saved, and for files.
     let for_files = |name| field(status, name)?.split_whitespace().nth(3);
     let groups = iter::once(for_files("Gid:")?).chain(field(status, "Groups:")?.split_whitespace());
     Some(Caller {

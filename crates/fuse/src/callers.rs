@@ -9,14 +9,14 @@ use rustix::thread::CapabilitySet;
 use segno_device::Mount;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Asks for the credentials of a thread.
+/// Request for the credentials of a thread.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, IntoBytes, KnownLayout)]
 struct Query {
     thread: u32,
     /// Whether it is in this group.
     group: u32,
-    /// Who it is on this file system; 0 if that is known.
+    /// Device number of the file system if the FUSE request does not name the user, otherwise 0.
     device: u64,
 }
 
@@ -27,7 +27,7 @@ struct Reply {
     user: u32,
     /// 1 if the process was found.
     is_known: u32,
-    /// 1 if the user and groups are those by which the file system has them.
+    /// 1 if the file system uses the same numbers of users and groups.
     is_unmapped: u32,
     /// 1 if it is in the group.
     is_member: u32,
@@ -36,11 +36,12 @@ struct Reply {
 /// Credentials of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Credentials {
-    /// As [`Caller`] has them.
+    /// As in [`Caller`].
     pub(crate) capabilities: CapabilitySet,
-    /// The user that counts for files; none if the caller may have come through a mount that shows other numbers.
+    /// The user that counts for files; `None` if the request may come through a mount that shows other
+    /// numbers.
     pub(crate) user: Option<u32>,
-    /// Whether the group that was queried is one of its groups; not of such a caller.
+    /// Whether the group of the query is one of its groups; false if `user` is `None`.
     pub(crate) is_member: bool,
 }
 
@@ -53,8 +54,8 @@ impl Callers {
         Self(Mutex::new(socket))
     }
 
-    /// Credentials of a thread; `None` if /proc does not show it, or the broker is gone.
-    /// A device number makes sure that the file system there has no idmapped mount in the namespace of the thread.
+    /// Credentials of a thread; `None` if /proc does not show it, or the broker is gone. With a device number
+    /// `user` is set only if that file system has no idmapped mount in the namespace of the thread.
     pub(crate) fn of(&self, thread: u32, group: u32, device: Option<u64>) -> Option<Credentials> {
         if thread == 0 {
             return None;
@@ -95,8 +96,8 @@ pub(crate) fn answer(server: &impl AsFd) {
     }
 }
 
-/// Whether a file system has no idmapped mount in the mount namespace of a thread. The kernel does not say through which of
-/// them a request came.
+/// Whether a file system has no idmapped mount in the mount namespace of a thread. The kernel does not report
+/// through which mount a request came.
 fn sees_no_idmapped(thread: u32, device: u64) -> bool {
     let is_idmapped = |mount: &Mount| mount.device == device && mount.is_idmapped;
     Mount::all_of(thread).is_ok_and(|mounts| !mounts.iter().any(is_idmapped))

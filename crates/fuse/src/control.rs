@@ -118,10 +118,10 @@ pub(crate) fn get(server: &Server, ino: Ino, name: &[u8]) -> Option<Result<Vec<u
     Some(get(server, ino))
 }
 
-/// Writes a control attribute; `None` if the name is that of no such attribute, but of one that is stored.
+/// Writes a control attribute; `None` if the attribute is not a control attribute but stored on the volume.
 pub(crate) fn set(server: &Server, head: &InHeader, name: &[u8], value: &[u8]) -> Option<Result<()>> {
     let name = Name::parse(name)?;
-    // None is stored under a name like these.
+    // No attribute is stored under such a name.
     let unknown = Err(Error::NotSupported("there is no control attribute of this name that can be set"));
     let Some(set) = name.attribute().and_then(|a| a.set.as_ref()) else { return Some(unknown) };
     let who = match set {
@@ -144,7 +144,7 @@ fn gc(Server { volume, .. }: &Server) -> String {
     format!("{} {}", volume.gc_mode().name(), volume.stats().gc_sections.load(Ordering::Relaxed))
 }
 
-/// The value of [`SERVER_XATTR`]. Without /proc there is none.
+/// The value of [`SERVER_XATTR`]; `None` without /proc.
 fn this_process() -> Option<String> {
     let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;
     Some(format!("{} {}", std::process::id(), namespace.display()))

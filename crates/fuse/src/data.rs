@@ -83,7 +83,7 @@ impl Server {
 
     pub(crate) fn lseek(&self, r: &Request<'_>, reply: &mut Reply<'_>) -> Done {
         if self.volume.has_cached_writes() {
-            // The kernel does not write dirty pages first, so what is a hole here may have data in its cache.
+            // The kernel does not write dirty pages first, so a hole here may have data in its cache.
             return Err(Errno::NOSYS);
         }
         let a: wire::LseekIn = r.arg()?;

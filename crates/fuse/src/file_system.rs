@@ -12,7 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A file system behind a session.
+/// A file system that a session serves.
 pub trait FileSystem: Send + Sync {
     /// The mount is connected. Called once, before the first request.
     ///

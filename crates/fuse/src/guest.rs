@@ -115,13 +115,13 @@ impl GuestServer {
         Ok(finish(head.unique, answer, out))
     }
 
-    /// Forgets what the guest knows: it has unmounted, was reset, or is gone.
+    /// Drops all references of the guest: it has unmounted, was reset, or is gone.
     pub fn forget_all(&self) {
         self.is_mounted.store(false, Ordering::Release);
         self.server.volume.drop_all_references();
     }
 
-    /// Starts over: the previous mount of the guest may have ended without DESTROY.
+    /// Starts a mount: the previous mount of the guest may have ended without DESTROY.
     fn init<'a>(&self, message: &[u8], out: &'a mut [u8]) -> Result<Option<&'a [u8]>, MalformedRequest> {
         self.forget_all();
         let offer = match init::parse(message) {
@@ -138,7 +138,7 @@ impl GuestServer {
             self.server.volume.set_cached_writes();
         }
         let reply = offer.accept(Wanted {
-            // virtiofs always mounts with default_permissions. Who a guest's callers are only its kernel says.
+            // virtiofs always mounts with default_permissions. Only the guest's kernel knows its users.
             permissions: Permissions { acl: self.options.acl, idmap: false },
             uring: false,
             writeback_cache,
@@ -201,8 +201,8 @@ impl GuestServer {
     }
 }
 
-/// Whether a READ asks for more than fits: the guest would take a shorter reply for the end of the file. Kernels with larger
-/// pages do so for readahead, and then read page by page.
+/// Whether a READ requests more than fits: the guest would take a shorter reply for the end of the file.
+/// Kernels with larger pages send such requests for readahead, and then read page by page.
 fn is_longer(r: &Request<'_>, room: usize) -> bool {
     r.opcode == Opcode::Read && r.arg::<wire::ReadIn>().is_ok_and(|read| read.size as usize > room)
 }

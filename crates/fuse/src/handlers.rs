@@ -184,7 +184,7 @@ impl Server {
         };
         let attr = self.volume.setattr(node(r), &self.ownership.visible(set)).map_err(errno)?;
         if set.size.is_some() {
-            // The lost data is not missed any more.
+            // The new size makes earlier lost data irrelevant, so its error is not reported.
             self.write_errors.take(&attr);
         }
         self.attr(reply, Ok(attr))
@@ -373,7 +373,7 @@ pub fn xattr(reply: &mut Reply<'_>, r: &Request<'_>, value: &[u8]) -> Result<(),
     }
 }
 
-/// NUL-terminated names without those of the `trusted` name space.
+/// NUL-terminated names, without names in the `trusted` name space.
 fn without_trusted(names: &[u8]) -> Vec<u8> {
     names.split_inclusive(|&b| b == 0).filter(|n| !n.starts_with(b"trusted.")).flatten().copied().collect()
 }

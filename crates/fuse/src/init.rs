@@ -11,8 +11,8 @@ pub(crate) const MAX_WRITE: u32 = 1 << 20;
 const PAGE: u32 = 4096;
 /// Maximum number of background requests (readahead, asynchronous direct I/O, writeback) in flight.
 const MAX_BACKGROUND: u16 = 64;
-/// Threads of a queue that background requests leave to requests with a caller. A WRITE waits in the server while the
-/// device is behind, and with a writeback cache such WRITEs have no caller.
+/// Threads of a queue that background requests leave to requests with a caller. A WRITE waits in the server
+/// while the device cannot keep up, and with a writeback cache these WRITEs have no caller.
 const FOREGROUND_THREADS: usize = 2;
 /// First kernel that, with ASYNC_DIO, invalidates the page cache when an asynchronous direct write completes. On older
 /// ones, pages that a buffered read brings in during the write keep the old content.
@@ -32,8 +32,9 @@ pub(crate) struct Offer {
 pub(crate) struct Permissions {
     /// The kernel checks them by access control lists. The server applies the umask, which a default one overrides.
     pub acl: bool,
-    /// It may be mounted again with other numbers of users and groups (Linux 6.12), if it has `default_permissions`. The kernel
-    /// then says who the caller is only in requests that create an inode.
+    /// It may be mounted again with other numbers of users and groups (Linux 6.12), if it has
+    /// `default_permissions`. The kernel then names the user and group of the caller only in requests that
+    /// create an inode.
     pub idmap: bool,
 }
 

@@ -1,8 +1,8 @@
 //! FUSE front end, the only crate of the product that depends on the FUSE protocol. It translates between requests and calls of the
 //! engine, and leaves every decision that the engine can make to the engine.
 //!
-//! The protocol layer (`wire`, `request`, `reply`, `server`) does not depend on the transport; the transports (`/dev/fuse`,
-//! io_uring, and virtiofs in a crate of its own, which uses `guest`) do not interpret requests.
+//! The protocol layer (`wire`, `request`, `reply`, `server`) does not depend on the transport; the transports
+//! (`/dev/fuse`, io_uring, and virtiofs in a separate crate, which uses `guest`) do not interpret requests.
 
 #![warn(missing_docs, unreachable_pub)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
@@ -77,7 +77,7 @@ pub use system_log::{Severity, SystemLog};
 pub use traffic::Traffic;
 pub use transport::sched_idle::permit_sched_idle;
 
-/// Messages of the protocol, for other file systems behind a session than volumes.
+/// Messages of the protocol, for sessions that serve other file systems than volumes.
 pub mod protocol {
     pub use crate::attr::{AttrCaching, FOREVER, attr_out, entry_out, ino_of, no_entry, rdev_of};
     pub use crate::handlers::{opened, xattr};

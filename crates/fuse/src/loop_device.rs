@@ -1,6 +1,6 @@
-//! A loop device as the source of a mount that needs a block device but whose volume is in an image file. Only the server
-//! reads and writes the image: the device has an offset far behind the end of the image and so has no blocks. Tools find
-//! the image through its backing file.
+//! A loop device as the source of a mount that needs a block device but whose volume is in an image file.
+//! Only the server reads and writes the image: the device has an offset far beyond the end of the image and
+//! so has no blocks. Tools find the image through its backing file.
 use linux_raw_sys::loop_device::{LO_FLAGS_AUTOCLEAR, LOOP_CONFIGURE, LOOP_CTL_GET_FREE, loop_config};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, open};
@@ -24,7 +24,7 @@ pub(crate) struct LoopDevice {
 }
 
 impl LoopDevice {
-    /// Takes a free device to stand for an image, or for what begins at a byte of it.
+    /// Attaches a free device as a stand-in for an image, or for the part of it from a byte on.
     pub(crate) fn attach(image: &Path) -> io::Result<Self> {
         // A read-only device could only be mounted read-only.
         let at = Location::of(image);
@@ -68,7 +68,7 @@ fn configure(device: &OwnedFd, backing: &OwnedFd, start: u64) -> io::Result<()> 
     }
 }
 
-/// The image behind a loop device that a mount of this crate attached, as a location; otherwise `None`.
+/// The image of a loop device that a mount of this crate attached, as a location; otherwise `None`.
 pub fn image_behind(device: &Path) -> Option<PathBuf> {
     let name = device.file_name()?.to_str().filter(|n| n.starts_with("loop"))?;
     let field = |what| fs::read(format!("/sys/block/{name}/loop/{what}")).ok();

@@ -63,10 +63,11 @@ pub(crate) fn connect(r: &Request<'_>) -> io::Result<Mounted> {
     by_helper(r)
 }
 
-/// Unmounts the mount at `dir`, with `DETACH` even while it is in use, for another process that serves it: the kernel may wait for a reply of
-/// the server. A server that waits for its own reply cannot be killed. Whoever may rename a directory above cannot lead this to another mount:
-/// the directory that it is in is held, as an open directory of the mount itself would keep that in use. fusermount3 unmounts mounts of its user
-/// alone.
+/// Unmounts the mount at `dir`, with `DETACH` even while it is in use. Another process must serve the mount,
+/// as the kernel may wait for a reply of the server, and a server that waits for its own reply cannot be
+/// killed. A user who may rename a parent directory cannot redirect this to another mount: the directory that
+/// contains the mount is held open. (An open directory of the mount itself would keep the mount in use.)
+/// fusermount3 unmounts only mounts of its user.
 pub(crate) fn unmount(dir: &Path, mount: MountId, how: UnmountFlags) -> io::Result<()> {
     let (Some(above), Some(name)) = (dir.parent(), dir.file_name()) else {
         return Err(io::Error::other("the root directory is no mount of this program"));

@@ -43,8 +43,8 @@ impl MountId {
         makedev(self.device.0, self.device.1)
     }
 
-    /// Whether `mount -o remount,ro` has made the superblock read-only. So it is taken to be if the mount is not in the
-    /// namespace of the server any more.
+    /// Whether `mount -o remount,ro` has made the superblock read-only. Also true if the mount is no longer
+    /// in the namespace of the server.
     pub(crate) fn is_read_only(self) -> bool {
         self.mounts().next().is_none_or(|mount| mount.all_read_only)
     }

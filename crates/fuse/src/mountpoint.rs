@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 /// The directory without symbolic links, if a volume in this image can be mounted there.
 ///
 /// # Errors
-/// It is missing, no directory, that of a server that has died, or would hide the image; or there is no FUSE for this user.
+/// It is missing, is no directory, belongs to a server that has died, or would hide the image; or there is no
+/// FUSE for this user.
 pub fn mountpoint(dir: &Path, image: &Path) -> Result<PathBuf> {
     let found = metadata(dir).map_err(|e| match Errno::from_io_error(&e) {
         Some(Errno::NOENT) => {

@@ -3,10 +3,11 @@
 //! The kernel compares cached names byte by byte. In a directory that ignores case a file has many spellings, and a request
 //! with one of them changes the meaning of all. So no spelling is cached there: each use sends a LOOKUP.
 //!
-//! The kernel applies the time limit in a reply to LOOKUP without a lock that a rename takes. A thread may be interrupted there while
-//! another moves the name into a directory that ignores case, and set the limit of a name that is in that directory by then.
-//! No notification repairs that: it takes the lock of the directory, and a server that is killed while it waits for a lock held by one
-//! of its requests never ends. So on a volume that may have directories of this kind all names have a limit.
+//! The kernel applies the time limit in a reply to LOOKUP without a lock that a rename takes. A thread may be
+//! interrupted there while another moves the name into a directory that ignores case, and then set the limit
+//! of a name that is already in that directory. No notification repairs that: it takes the lock of the
+//! directory, and a server that is killed while it waits for a lock held by one of its requests never ends.
+//! So on a volume that may have directories of this kind all names have a limit.
 use crate::attr::FOREVER;
 use parking_lot::Mutex;
 use rustix::io::Errno;
@@ -37,7 +38,7 @@ impl Move {
     }
 }
 
-/// What the kernel may cache of the names of one volume.
+/// Decides which names of one volume the kernel may cache, and for how long.
 #[derive(Debug)]
 pub(crate) struct NameCache {
     /// The volume may have directories that ignore case.
@@ -77,17 +78,19 @@ impl NameCache {
         if is_moving || ignores_case(volume, dir) { 0 } else { FOLDING_VOLUME }
     }
 
-    /// The same for the names of a listing. A name that does not fit the reply does not reach the kernel, so none expires.
+    /// As [`Self::valid`], for the names of a listing. A name that does not fit into the reply does not reach
+    /// the kernel, so no move is marked as expired.
     pub(crate) fn valid_in_list<'a>(&'a self, volume: &Volume, dir: Ino) -> impl Fn(&[u8]) -> u64 + use<'a> {
         let ignores_case = self.folds && ignores_case(volume, dir);
         let limit = if self.folds { FOLDING_VOLUME } else { FOREVER };
         move |name| if ignores_case || self.find_move(dir, name, |_| {}) { 0 } else { limit }
     }
 
-    /// Prepares a rename. A cached name keeps its time limit when it moves, and the reply cannot change it. So the first
-    /// attempt to move a cached name into a directory that ignores case fails with ESTALE, on which the kernel looks up
-    /// the whole path and tries once more. The reply to that lookup expires at once, and so do all until
-    /// [`end_move`](Self::end_move), which the name that is returned needs after the rename.
+    /// Prepares a rename. A cached name keeps its time limit when it moves, and the reply cannot change it.
+    /// So the first attempt to move a cached name into a directory that ignores case fails with ESTALE; the
+    /// kernel then looks up the whole path and tries once more. The reply to that lookup expires at once, as
+    /// do later ones until [`end_move`](Self::end_move). The caller must call it after the rename if a name
+    /// is returned.
     pub(crate) fn before_rename<'a>(
         &self,
         volume: &Volume,

@@ -5,7 +5,8 @@ use segno_format::dentry::FileType;
 /// The bits of a mode that are no file type.
 const PERMISSIONS: u16 = 0o7777;
 
-/// What all files appear to have. Changes of it by chmod and chown succeed without effect, as in ntfs-3g.
+/// Owner, group and masks that all files appear to have. Changes of these by chmod and chown succeed without
+/// effect, as in ntfs-3g.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ownership {
     /// The owner.

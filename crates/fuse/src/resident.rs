@@ -13,8 +13,9 @@ struct Mapping {
     is_of_file: bool,
 }
 
-/// Gives up memory that is free, and the pages of this program and its libraries that are as in their files: those that it needs again
-/// come from the page cache. A process that waits for long then has resident what it waits with, and not what it ran through before.
+/// Releases free memory of the heap, and unchanged pages of this program and its libraries, which are read
+/// again from the page cache when needed. A process that waits for long then keeps resident only the pages
+/// that it needs for waiting.
 pub fn release_memory() -> io::Result<()> {
     let smaps = fs::read_to_string("/proc/self/smaps")?;
     let mut current = Mapping::default();

@@ -1,5 +1,5 @@
-//! The life of a mount: mount, serve, shut down. umount(8) and a request of the program that serves both end with a clean checkpoint. Signals
-//! are the program's.
+//! Lifecycle of a mount: mount, serve, shut down. umount(8) and a request of the serving program both end
+//! with a clean checkpoint. Signals are handled by the program.
 use crate::block::MountType;
 use crate::broker::Broker;
 use crate::file_system::FileSystem;
@@ -15,7 +15,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-/// What a mount is like that has started.
+/// Properties of a mount that has started.
 #[derive(Clone, Debug)]
 pub struct Started {
     /// The transport in use.
@@ -33,14 +33,14 @@ const GRACE: Duration = Duration::from_secs(2);
 enum End {
     Served(io::Result<()>),
     Detach,
-    /// Unmount unless it is in use, and say so here.
+    /// Unmount unless it is in use, and send the result here.
     Unmount(mpsc::Sender<io::Result<()>>),
 }
 
 /// A mount that is served.
 #[derive(Debug)]
 pub struct Serving {
-    /// What it is like.
+    /// Its properties.
     pub started: Started,
     broker: Broker,
     ends: mpsc::Receiver<End>,
@@ -51,7 +51,7 @@ pub struct Serving {
 pub struct Unmounter(mpsc::Sender<End>);
 
 impl Unmounter {
-    /// Unmounts even while the mount is in use: what is still open fails from then on.
+    /// Unmounts even while the mount is in use: requests for files that are still open fail from then on.
     pub fn detach(&self) {
         // The receiver is gone only when the mount has ended anyway.
         let _ended = self.0.send(End::Detach);
@@ -60,7 +60,7 @@ impl Unmounter {
     /// Unmounts; the thread that waits closes the volume then.
     ///
     /// # Errors
-    /// `ResourceBusy`: a process has something open there, and the mount stays.
+    /// `ResourceBusy`: the mount is in use, and stays.
     pub fn unmount(&self) -> io::Result<()> {
         let (answer, answered) = mpsc::channel();
         // Both fail only when the mount has ended anyway.
@@ -122,7 +122,7 @@ impl Serving {
             match self.ends.recv() {
                 Ok(End::Served(result)) => break result.inspect_err(|_| self.broker.detach(false)),
                 Ok(End::Unmount(answer)) => {
-                    // Whoever asked does not wait any more.
+                    // Fails if the caller has stopped waiting.
                     let _unheard = answer.send(self.broker.unmount());
                 }
                 Ok(End::Detach) => {
@@ -148,7 +148,8 @@ fn start(
     queues: Queues,
 ) -> io::Result<(Session, MountType)> {
     let (mounted, mount_type) = broker.connect()?;
-    // All mounts have `default_permissions`. Where the server's user counts, the kernel has to say who calls.
+    // All mounts have `default_permissions`. If the server's user counts, the kernel must name the caller of
+    // each request.
     let idmap = Origin::host() == Origin::Host { own: None };
     let permissions = Permissions { acl: opts.acl, idmap };
     let volume_bytes = fs.bytes();

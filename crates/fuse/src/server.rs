@@ -1,4 +1,4 @@
-//! The server of one mount: what its request handlers share.
+//! The server of one mount: the state that its request handlers share.
 use crate::attr::{AttrCaching, ino_of};
 use crate::callers::Callers;
 use crate::file_system::{Connection, FileSystem};
@@ -48,7 +48,7 @@ pub(crate) struct Server {
     pub(crate) attr_caching: AttrCaching,
     pub(crate) name_cache: NameCache,
     pub(crate) write_errors: WriteErrors,
-    /// What [`crate::OPTIONS_XATTR`] reads as.
+    /// The value of [`crate::OPTIONS_XATTR`].
     pub(crate) in_force: String,
 }
 
@@ -83,7 +83,7 @@ impl Server {
         Self { origin: Origin::Guest, attr_caching: AttrCaching::Unnotified, ..self }
     }
 
-    /// Serves callers of whom credentials can be read.
+    /// Sets the source of credentials of callers.
     pub(crate) fn with_callers(self, callers: Option<Callers>) -> Self {
         Self { callers, ..self }
     }
@@ -98,7 +98,7 @@ impl Server {
         Self { ownership, ..self }
     }
 
-    /// Says which options are in force.
+    /// Sets the value of [`crate::OPTIONS_XATTR`].
     pub(crate) fn with_options(self, in_force: String) -> Self {
         Self { in_force, ..self }
     }

@@ -52,7 +52,7 @@ const GRACE: Duration = Duration::from_secs(2);
 /// FORGET requests are served in batches: waking another CPU for each costs more than the request.
 const FORGET_PAUSE: Duration = Duration::from_millis(1);
 
-/// What a worker thread serves.
+/// The connection and file system that a worker thread serves.
 struct Served {
     dev: Arc<OwnedFd>,
     fs: Arc<dyn FileSystem>,
@@ -66,8 +66,8 @@ struct PendingWorker {
     registered: mpsc::Receiver<io::Result<()>>,
 }
 
-/// Queues of io_uring with their threads and rings, made before the volume is read: a server that is confined makes no further ring
-/// while it reads what a stranger may have written.
+/// Queues of io_uring with their threads and rings, made before the volume is read: a confined server makes
+/// no further ring while it reads untrusted data.
 #[derive(Debug)]
 pub struct Queues(Result<(usize, Vec<PendingWorker>), String>);
 
@@ -179,7 +179,7 @@ fn guarded(serve: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
 }
 
 impl Queues {
-    /// Makes them if these options and the kernel permit io_uring.
+    /// Makes the queues if these options and the kernel permit io_uring.
     pub fn prepare(opts: &FuseOptions) -> Self {
         let is_on = || match fs::read_to_string(PARAMETER) {
             Ok(text) if text.trim() == "Y" => Ok(()),
@@ -196,7 +196,8 @@ impl Queues {
         })
     }
 
-    /// Their number and threads if the kernel offers io_uring for a connection, else why it is not used.
+    /// The number of queues, and the threads, if the kernel offers io_uring for a connection; else the reason
+    /// why it is not used.
     fn offered(self, offer: &Offer) -> Result<(usize, Vec<PendingWorker>), String> {
         let is_offered = offer.flags.contains(InitFlags::OVER_IO_URING);
         let refused = || "the kernel does not offer io_uring for this mount".to_owned();

@@ -9,13 +9,13 @@ const DAEMON: u8 = 3 << 3;
 /// How urgent a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// What somebody has to act on.
+    /// Requires an action.
     Error = 3,
-    /// What is worth knowing later.
+    /// For information.
     Info = 6,
 }
 
-/// An open connection. It is used after rights were dropped, too.
+/// An open connection. It is also used after rights were dropped.
 #[derive(Debug)]
 pub struct SystemLog(UnixDatagram);
 
@@ -24,7 +24,7 @@ impl SystemLog {
     pub fn open() -> io::Result<Self> {
         let socket = UnixDatagram::unbound()?;
         socket.connect(SOCKET)?;
-        // A log that does not take lines keeps nobody waiting.
+        // A log that accepts no lines must not block the caller.
         socket.set_nonblocking(true)?;
         Ok(Self(socket))
     }

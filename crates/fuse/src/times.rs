@@ -11,7 +11,7 @@ const PERIOD: Duration = Duration::from_secs(30);
 /// Length of that list.
 const SLOWEST: usize = 8;
 
-/// Operations that users tell apart.
+/// Kinds of operation that are reported separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, VariantNames)]
 #[strum(serialize_all = "lowercase")]
 enum Kind {
@@ -85,7 +85,7 @@ pub(crate) struct Times {
     kinds: [Histogram; Kind::VARIANTS.len()],
     read_bytes: AtomicU64,
     mounted: Instant,
-    /// Requests that are faster do not get into the list of this period, nanoseconds.
+    /// Requests faster than this, in nanoseconds, are not in the list of this period.
     threshold: AtomicU64,
     /// End of this period, nanoseconds since `mounted`.
     period_end: AtomicU64,
@@ -237,7 +237,7 @@ mod tests {
         let kept: Vec<u64> = times.slowest.lock().now.iter().map(|s| s.time.as_millis() as u64).collect();
         assert_eq!(kept, [109, 108, 107, 106, 105, 104, 103, 102]);
         assert_eq!(times.threshold.load(Ordering::Relaxed), 102_000_000);
-        // The next period has a list of its own; that of the last one is still there.
+        // The next period has a new list; the list of the last period is kept.
         slow(&times, 1, 1000, PERIOD + Duration::from_secs(1));
         assert_eq!(times.threshold.load(Ordering::Relaxed), 0);
         let lengths = |t: &Times| {

@@ -33,7 +33,7 @@ impl Traffic {
         (0..).zip(counts).filter(|(_, n)| *n > 0).filter_map(|(code, n)| Some((Opcode::from_wire(code)?, n)))
     }
 
-    /// Counters by name: `fuse_` and the operation, then those of the times.
+    /// Counters by name: `fuse_` and the operation, then the counters of times.
     pub fn report(&self) -> Vec<(String, u64)> {
         let requests = self.requests().map(|(op, count)| (format!("fuse_{op:?}").to_lowercase(), count));
         requests.chain(self.times.report()).collect()

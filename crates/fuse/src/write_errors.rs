@@ -1,7 +1,7 @@
-//! Errors of data that only the kernel had. With a writeback cache write(2) has succeeded by the time a WRITE of cached
-//! pages fails, and the kernel reports that to fsync and close only: a program that calls neither could write without end.
-//! So its next write fails. Before the kernel takes data into its cache it fetches attributes that are marked as stale, and
-//! the reply to this GETATTR is the error.
+//! Errors of data that only the kernel had. With a writeback cache write(2) has succeeded by the time a WRITE
+//! of cached pages fails, and the kernel reports that only to fsync and close: a program that calls neither
+//! could write without end. So its next write fails. Before the kernel takes data into its cache it fetches
+//! attributes that are marked as stale, and the reply to this GETATTR is the error.
 use parking_lot::Mutex;
 use rustix::io::Errno;
 use segno_engine::Attr;

@@ -1,7 +1,7 @@
 //! Detects an idle volume.
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts operations to tell whether the volume is idle.
+/// Counts operations, to detect an idle volume.
 #[derive(Debug, Default)]
 pub struct Activity {
     changes: AtomicU64,

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// Segments per discard, and so the number that logs cannot open meanwhile.
+/// Segments per discard, and thus the number of segments that logs cannot open meanwhile.
 pub const AT_A_TIME: usize = 8;
 
 /// How long an unmount discards, as in Linux by default (`umount_discard_timeout`).
@@ -30,7 +30,7 @@ pub struct Undiscarded(Mutex<Queue>);
 #[derive(Debug, Default)]
 struct Queue {
     freed: VecDeque<Freed>,
-    /// How many were current when those of reused segments were last removed.
+    /// Length of `freed` after entries of reused segments were last removed.
     current: usize,
 }
 
@@ -67,7 +67,7 @@ impl Queue {
         self.current = self.freed.len();
     }
 
-    /// Takes segments that are due; none if no more are.
+    /// Takes segments that are due. Empty if no more are due.
     fn take(&mut self, rule: Discard, now: u64, table: &Table) -> Vec<SegNo> {
         let mut out = Vec::new();
         while out.is_empty() {
@@ -86,7 +86,7 @@ impl Queue {
         out
     }
 
-    /// How many of the oldest lie before the newest `bytes`.
+    /// Number of the oldest entries that precede the newest `bytes`.
     fn beyond(&mut self, bytes: u64, table: &Table) -> usize {
         let kept = usize::try_from(bytes.div_ceil(SEGMENT_BYTES)).unwrap_or(usize::MAX);
         if self.freed.len() > kept {
@@ -115,8 +115,8 @@ impl Commit {
         }
     }
 
-    /// Queues what earlier mounts freed and did not discard. Called once recovery is complete: no segment is free then that the
-    /// state before the crash needs.
+    /// Queues segments that earlier mounts freed and did not discard. Called once recovery is complete: then
+    /// no free segment is needed by the state before the crash.
     pub fn queue_earlier_discards(&self) {
         if self.base.opts.read_only || self.base.dev.is_zoned() {
             return;
@@ -130,7 +130,8 @@ impl Commit {
         });
     }
 
-    /// Queues the segments that `find` returns, oldest first. A rule that discards nothing does not ask for them.
+    /// Queues the segments that `find` returns, oldest first. `find` is not called if the rule discards
+    /// nothing.
     pub fn queue_discards(&self, find: impl FnOnce(&Table) -> Vec<SegNo>) {
         if self.base.opts.discard != Discard::Never {
             self.nodes.space.with_table(|t| self.undiscarded.0.lock().add(t, find(t)));
@@ -155,8 +156,9 @@ impl Commit {
         }
     }
 
-    /// Discards every free block once the last checkpoint of a mount is durable, which none of them belongs to. Returns whether
-    /// all were discarded; not if a rule keeps deleted data, or a journal its own.
+    /// Discards every block that the last checkpoint of a mount does not use; that checkpoint is durable.
+    /// Returns whether all were discarded. Does nothing if a rule keeps deleted data, or if there is a
+    /// journal.
     pub fn discard_rest(&self) -> bool {
         if self.base.opts.discard != Discard::NOW || self.base.dev.is_zoned() || self.journal().is_some() {
             return false;

@@ -39,7 +39,7 @@ pub struct Commit {
     /// An [`crate::options::FsyncLookup`]; may change while mounted.
     fsync_lookup: AtomicU8,
     pub undiscarded: Undiscarded,
-    /// Whether the checkpoint that was mounted says that nothing is left to discard.
+    /// Whether everything that is free in the mounted checkpoint was discarded or never written.
     was_trimmed: bool,
     /// Wakes the background thread.
     pub signal: Arc<Signal>,

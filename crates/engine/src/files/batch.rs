@@ -69,7 +69,7 @@ pub struct Route {
     pub may_open: bool,
 }
 
-/// Pages of one inode in a batch: single ones, or those of clusters that change as a whole.
+/// Pages of one inode in a batch: single pages, or whole clusters.
 pub(super) struct Part {
     pub inode: Arc<Inode>,
     pub log: LogType,
@@ -379,7 +379,7 @@ pub fn file_log(inode: &Inode) -> LogType {
         _ if i.is_dir() => LogType::HotData,
         a if a.contains(Advise::COLD) => LogType::ColdData,
         a if a.contains(Advise::HOT) => LogType::HotData,
-        // As in F2FS: what is worth compressing is rarely overwritten.
+        // As in F2FS: data worth compressing is rarely overwritten.
         _ if i.is_compressed() => LogType::ColdData,
         _ => LogType::WarmData,
     })

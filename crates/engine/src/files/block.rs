@@ -45,7 +45,7 @@ impl Files {
     }
 
     /// Changes a block: reserves it if it is a hole, loads it if it is not cached, and makes it dirty. Call
-    /// [`Volume::read_block`] before entering the gate so that no device read happens inside.
+    /// [`Files::read_block`] before entering the gate so that no device read happens inside.
     pub fn modify_block(
         &self,
         op: &Op<'_>,

@@ -44,7 +44,7 @@ pub struct Inode {
     pub last_context: AtomicU32,
     /// Page at which an interrupted turn of writeback continues.
     pub cursor: AtomicU64,
-    /// The size that operations see if it is larger than the block's, else 0; see `files::grow`.
+    /// The size for operations if it is larger than the block's, else 0; see `files::grow`.
     pub(crate) grown: AtomicU64,
     pub sequence: Sequence,
     /// Clusters are being compressed on request (`compress_mode=user`).
@@ -85,7 +85,7 @@ impl Inode {
     pub fn is_dir(&self) -> bool {
         self.get(RawInode::is_dir)
     }
-    /// The size that operations see.
+    /// The size for operations; the block may have a smaller one.
     pub fn size(&self) -> u64 {
         self.get(|i| self.size_with(i))
     }
@@ -187,7 +187,8 @@ impl InodeCache {
             if registry.get(&dir.ino).is_some_and(|i| Arc::ptr_eq(i, dir)) {
                 registry.remove(&dir.ino);
             }
-            // Pairs with the swap in `mark_dirty`: the later one sees the changes before the earlier one.
+            // Pairs with the swap in `mark_dirty`: changes before the earlier swap are visible after the
+            // later one.
             dir.listed.swap(false, Ordering::AcqRel);
         }
         // If a page was made dirty in between, the directory was still registered.

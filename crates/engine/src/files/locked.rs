@@ -8,7 +8,8 @@ use segno_format::inode::Inline;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Maximum of the nodes that a moving span of slots makes dirty: its own, and two that its blocks move to.
+/// Maximum number of nodes that a moving span of slots makes dirty: the span's own, and two that its blocks
+/// move to.
 const NODES_PER_SPAN: u64 = 3;
 /// Indirect nodes and the inode, which new nodes on a path make dirty.
 const NODES_OF_PATH: u64 = 4;

@@ -6,7 +6,7 @@
 //! * A slot gets its new address only after the block was written, and only if its page is still the one that was
 //!   written; both are checked under the lock of the pages. With the gate closed a checkpoint places blocks of
 //!   directories in the opposite order, and holds them until they are written.
-//! * Readers do not take part: they read, then check that the slot still names the address they read.
+//! * Readers take no part in this: they read a block, then check that the slot still names its address.
 mod access;
 mod batch;
 mod block;

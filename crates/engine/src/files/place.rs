@@ -8,12 +8,13 @@ use segno_format::{Block, BlockAddr};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Pages that the index names before they are written. The batch holds their inodes, so they stay in memory until then, and the
-/// placement keeps cleaning from copying what the device does not have yet.
+/// Pages that the index names before they are written. The batch holds their inodes, so they stay in memory
+/// until then; the placement keeps cleaning from copying blocks that are not on the device yet.
 pub type Early = (Batch, Placement);
 
 impl Files {
-    /// Takes dirty pages of inodes; writes those of pinned files immediately. Returns the position to continue at.
+    /// Takes dirty pages of inodes; pages of pinned files are written immediately. Returns the position to
+    /// continue at.
     pub fn take_all(
         &self,
         inodes: &[Arc<Inode>],

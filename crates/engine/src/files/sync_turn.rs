@@ -26,8 +26,8 @@ pub struct SyncTurn<'a> {
 }
 
 impl SyncTurns {
-    /// Waits for the turn of the caller. `None` if a turn that began after the call succeeded: it found all that the caller had
-    /// changed before.
+    /// Waits for the turn of the caller. `None` if a turn that began after the call succeeded: it covers all
+    /// changes made before the call.
     pub fn wait(&self) -> Option<SyncTurn<'_>> {
         let mut state = self.state.lock();
         let before = state.begun;
@@ -39,7 +39,8 @@ impl SyncTurns {
 }
 
 impl State {
-    /// Begins a turn for a caller that came when turn `before` was the newest, unless a later one has served it.
+    /// Begins a turn for a caller that arrived when turn `before` was the newest, unless a later turn has
+    /// served it.
     fn begin(&mut self, before: u64) -> bool {
         if self.succeeded > before {
             return false;

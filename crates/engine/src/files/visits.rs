@@ -1,5 +1,5 @@
-//! Inodes and blocks that a reader of a whole tree has met. Without damage a directory has one name, other inodes as many as `i_links`
-//! counts, and a block one owner.
+//! Inodes and blocks that a reader of a whole tree has visited. Without damage a directory has one name,
+//! another inode `i_links` names, and a block one owner.
 use super::Files;
 use crate::error::Result;
 use crate::nodes::NodeFrame;
@@ -10,31 +10,31 @@ use std::collections::HashMap;
 /// Words of a bitmap of a segment's blocks.
 const WORDS: usize = 8;
 
-/// Inodes and blocks that a reader of a tree has met so far. They take 64 bytes for each segment with a block that was met, and the names of
-/// directories.
+/// Inodes and blocks that a reader of a tree has visited so far. They take 64 bytes for each segment with a
+/// visited block, and the names of directories.
 #[derive(Debug, Default)]
 pub struct Visits {
     /// Directories, with the directory and the name that led to each; the name is empty where the reader started.
     dirs: HashMap<Ino, (Ino, Box<[u8]>)>,
-    /// Names of other inodes that were met.
+    /// Number of visited names of other inodes.
     files: HashMap<Ino, u32>,
     blocks: HashMap<SegNo, [u64; WORDS]>,
 }
 
 impl Visits {
-    /// Notes a directory; returns what led to it before.
+    /// Notes a directory. If it was visited before, returns the parent and name of that visit.
     pub(crate) fn enter(&mut self, dir: Ino, parent: Ino, name: &[u8]) -> Option<(Ino, Box<[u8]>)> {
         self.dirs.insert(dir, (parent, name.into()))
     }
 
-    /// Notes a name of another inode, and returns how many were met.
+    /// Notes a name of another inode, and returns the number of its visited names.
     pub(crate) fn count(&mut self, ino: Ino) -> u32 {
         let names = self.files.entry(ino).or_default();
         *names = names.saturating_add(1);
         *names
     }
 
-    /// Notes a block; false if it was met before.
+    /// Notes a block; false if it was visited before.
     fn take(&mut self, seg: SegNo, off: u32) -> bool {
         let map = self.blocks.entry(seg).or_default();
         let Some(word) = map.get_mut(off as usize / 64) else { return false };
@@ -46,8 +46,8 @@ impl Visits {
 }
 
 impl Files {
-    /// Notes the blocks that the index of an inode names; fails if one was met before. Blocks move while a volume is written, so
-    /// this is for one that is mounted read-only.
+    /// Notes the blocks that the index of an inode names; fails if one was visited before. Blocks move while
+    /// a volume is written, so this is only for read-only mounts.
     pub fn visit_blocks(&self, visits: &mut Visits, ino: Ino) -> Result<()> {
         let inode = self.inode(ino)?;
         let _shared = inode.lock.read();

@@ -55,8 +55,8 @@ impl Files {
         Ok(data.get(..usize::try_from(room).unwrap_or(usize::MAX)).unwrap_or(data))
     }
 
-    /// Whether a write only adds to the file. A cache above sends whole blocks in any order: they may repeat what is there,
-    /// and fill what reads as zeros because a later block arrived first.
+    /// Whether a write only adds to the file. A cache above sends whole blocks in any order: they may repeat
+    /// existing content, and fill blocks that read as zeros because a later block arrived first.
     fn appends(&self, inode: &Arc<Inode>, offset: u64, data: &[u8]) -> Result<bool> {
         let size = inode.size();
         if !self.base.is_cached() || offset >= size {

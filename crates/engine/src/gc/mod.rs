@@ -30,7 +30,7 @@ pub use trim::TrimRange;
 
 /// A section with a larger percentage of valid blocks is not worth cleaning in the background.
 const BACKGROUND_PERCENT: u64 = 80;
-/// Choices of the policy that background cleaning looks at for one with few enough valid blocks.
+/// Number of the policy's choices that background cleaning examines to find one with few enough valid blocks.
 const BACKGROUND_TRIES: usize = 16;
 
 /// State of the cleaner across runs.
@@ -119,8 +119,9 @@ impl Gc {
 }
 
 impl Gc {
-    /// In rounds: cleans until free sections cover what is dirty plus the reserve and a request, or further cleaning is not worth its cost.
-    /// Returns whether there is room. Fails with `NoSpace` only when the reserve is used up. The caller holds no lock.
+    /// In rounds: cleans until free sections cover dirty blocks, the reserve and a request, or further
+    /// cleaning is not worth its cost. Returns whether there is room. Fails with `NoSpace` only when the
+    /// reserve is used up. The caller holds no lock.
     fn clean_sections(&self, request: Request) -> Result<bool> {
         let before = self.base.stats.moved();
         let mut cleaner = self.cleaner.lock();

@@ -43,22 +43,23 @@ struct Batch {
     pinned_too: bool,
 }
 
-/// The volume as the rule sees it, with the state of its cleaner.
+/// The volume as [`Host`] of the pacing rule, with the state of its cleaner.
 struct Cleaning<'a> {
     gc: &'a Gc,
     cleaner: &'a mut Cleaner,
 }
 
 impl Reclaim for Gc {
-    /// Has the cleaner thread move what the data blocks written since the last call pay for. A writer moves blocks itself where
-    /// there is no such thread, or where it falls behind. The caller holds no lock.
+    /// Wakes the cleaner thread to move the blocks that the data blocks written since the last call pay for.
+    /// A writer moves blocks itself if there is no such thread or if the thread lags. The caller holds no
+    /// lock.
     fn pace(&self) -> Result<()> {
         let behind = self.behind();
         if behind == 0 {
             return Ok(());
         }
         let Some(thread) = self.thread.get() else {
-            // Another writer that is cleaning will see to it.
+            // If another writer is cleaning, the blocks written stay counted and are paid for later.
             return self.cleaner.try_lock().map_or(Ok(()), |mut cleaner| self.pay(&mut cleaner, behind));
         };
         thread.wake();
@@ -83,7 +84,7 @@ impl Gc {
         invariant!(self.base.health, is_first, "a second cleaner thread was started", else {});
     }
 
-    /// Moves what the data blocks written so far pay for.
+    /// Moves the blocks that the data blocks written so far pay for.
     pub fn catch_up(&self) -> Result<()> {
         while self.behind() > 0 {
             self.pay(&mut self.cleaner.lock(), TURN)?;
@@ -91,16 +92,16 @@ impl Gc {
         Ok(())
     }
 
-    /// Data blocks written that no moves were made for. During a checkpoint none are made.
+    /// Data blocks written and not yet paid for; 0 during a checkpoint, when no blocks are moved.
     fn behind(&self) -> u64 {
         let written = self.base.stats.data_blocks.load(Ordering::Relaxed);
         let behind = written.saturating_sub(self.paced_at.load(Ordering::Relaxed));
         if self.commit.in_progress.is_on() { 0 } else { behind }
     }
 
-    /// Moves what up to `most` of the data blocks written pay for.
+    /// Moves the blocks that up to `most` of the data blocks written pay for.
     fn pay(&self, cleaner: &mut Cleaner, most: u64) -> Result<()> {
-        // Counted before the moves: whoever cleans next pays only for what was written since.
+        // Counted before the moves: the next cleaner pays only for blocks written since.
         let placed = self.behind().min(most);
         self.paced_at.fetch_add(placed, Ordering::Relaxed);
         self.drive(cleaner, |pacer, cleaning| pacer.pace(cleaning, placed))
@@ -159,7 +160,8 @@ impl<'a> Cleaning<'a> {
         victim
     }
 
-    /// What is left of the batch, for those who ask for room. Blocks that were overwritten since they were listed need no copy.
+    /// Updates the batch that requests for room take into account. Blocks that were overwritten since they
+    /// were listed need no copy.
     fn plan(&self) {
         let batch = &self.cleaner.paced.batch;
         let data = batch.victims.iter().filter(|(victim, _)| victim.class == Class::Data);
@@ -173,7 +175,8 @@ impl<'a> Cleaning<'a> {
         self.gc.pin_victim(|t| self.cleaner.foreground.pick(t.index(), &situation))
     }
 
-    /// Takes the next blocks from the list, with their room; `None` if none is left or the batch does not fit any more.
+    /// Takes the next blocks from the list, with their room; `None` if the list is empty or the batch no
+    /// longer fits.
     fn next_step(&mut self, most: u64) -> Option<(Vec<(RawSummary, BlockAddr)>, Grant<'a>)> {
         let gc: &'a Gc = self.gc;
         let listed = self.cleaner.paced.batch.moving.len();
@@ -186,7 +189,8 @@ impl<'a> Cleaning<'a> {
         let batch = &mut self.cleaner.paced.batch;
         let step: Vec<_> = batch.moving.drain(..count).collect();
         let begun = step.chunk_by(is_of_same_node).count() as u64;
-        // A node of which blocks are left is dirty once the first of them is moved, so counting it once more is safe.
+        // A node with blocks left is dirty once the first of its blocks is moved, so counting it once more is
+        // safe.
         let goes_on = step.last().zip(batch.moving.front()).is_some_and(|(a, b)| is_of_same_node(a, b));
         batch.nodes = batch.nodes.saturating_sub(begun) + u64::from(goes_on);
         Some((step, granted))
@@ -247,7 +251,8 @@ impl Host for Cleaning<'_> {
     }
 
     fn nodes_listed(&self) -> u64 {
-        // Besides its node, the first copy of a file makes an inode dirty whose extent Linux left there.
+        // In addition to its node, the first copy of a file makes the inode dirty if Linux left an extent in
+        // it.
         let batch = &self.cleaner.paced.batch;
         (2 * batch.nodes).min(batch.moving.len() as u64)
     }

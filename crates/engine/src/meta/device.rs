@@ -12,7 +12,7 @@ const GATHER_MAX: usize = 256;
 
 /// Device of a mounted volume.
 pub struct Device {
-    /// The device itself, for what needs no address in an error; writes to it are not counted.
+    /// The device itself, for calls whose errors need no block address. Writes to it are not counted.
     pub raw: Arc<dyn BlockDevice>,
     geo: Geometry,
     pub durable: Durable,
@@ -70,15 +70,15 @@ impl Device {
         self.zones.iter().flat_map(|z| z.sections().filter_map(|sec| Some((sec, z.pointer(sec)?))))
     }
 
-    /// From now on logs leave out their canaries and the first blocks of sections. In a section that is written in order this block is
-    /// written there, together with what follows it.
+    /// From now on logs leave out their canaries and the first blocks of sections. In a section that is
+    /// written in order `stamp` is written in such a place, together with the blocks that follow it.
     pub fn stamp_zones(&self, stamp: Block) {
         if self.is_zoned() {
             self.stamp.get_or_init(|| Box::new(stamp));
         }
     }
 
-    /// The block for those that logs leave out.
+    /// The block to write where logs leave one out.
     pub fn stamp(&self) -> Option<&Block> {
         self.stamp.get().map(|stamp| &**stamp)
     }
@@ -203,8 +203,9 @@ impl Device {
         self.raw.write_fua(addr.0.into(), blocks).map_err(Self::error(Operation::Write, addr.0))
     }
 
-    /// Sorts blocks by address and gathers them into as few writes as possible. Open zones are written first, then
-    /// those that become full: the number of open zones is limited, so a log must fill one before it starts the next.
+    /// Sorts blocks by address and gathers them into as few writes as possible. Open zones are written first,
+    /// then empty zones that become full: the number of open zones is limited, so a log must fill one before
+    /// it starts the next.
     pub fn write_scattered(&self, blocks: &mut [(BlockAddr, Arc<Block>)]) -> Result<()> {
         blocks.sort_by_key(|(a, _)| *a);
         let Some(zones) = &self.zones else { return self.write_sorted(blocks, Self::write) };

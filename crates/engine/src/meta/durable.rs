@@ -6,10 +6,10 @@ use crate::sync::{Condvar, Mutex, MutexGuard};
 /// A flush covers the writes that returned before it was issued. A caller that finds a flush running waits for it if
 /// that covers its writes, otherwise for the next one, which one caller issues for all waiters.
 ///
-/// A strict fsync flushes twice, with a small write in between. A leader for such callers first waits for those
-/// released by the last flush, so that their second flush and the first one of the others are one. Callers between
-/// their flushes wait only for the gate and the chain. The holder of either waits for no flush, or, like a
-/// checkpoint, asks for one that is issued immediately.
+/// A strict fsync flushes twice, with a small write in between. A leader for such callers first waits for the
+/// callers that the last flush released, so that one flush is the second of these and the first of the
+/// others. Callers between their flushes wait only for the gate and the chain. The holder of either waits for
+/// no flush, or, like a checkpoint, requests one that is issued immediately.
 #[derive(Debug, Default)]
 pub struct Durable {
     /// Writes that have returned.
@@ -41,12 +41,12 @@ struct FlushState {
     first: u32,
     /// Callers between their two flushes, counted from the end of the first one.
     in_flight: u32,
-    /// Waiting callers that do not wait for those between their flushes.
+    /// Waiting callers that do not wait for callers between their flushes.
     urgent: u32,
 }
 
-/// A number of writes that have returned: what a flush has to cover. Taken before the caller waits for locks or for a
-/// checkpoint, it is often durable once it is needed.
+/// The number of writes that have returned, and that a flush must cover. It is taken before the caller waits
+/// for locks or for a checkpoint; often these writes are durable by the time the caller needs them to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written(u64);
 
@@ -121,7 +121,7 @@ impl Durable {
         self.lead_or_follow(Caller::Urgent, self.written(), flush)
     }
 
-    /// Returns once `wanted` is durable, for a caller that may wait for those between their flushes.
+    /// Returns once `wanted` is durable, for a caller that may wait for callers between their flushes.
     pub fn make_shared(&self, wanted: Written, flush: impl Fn() -> Result<()>) -> Result<()> {
         self.lead_or_follow(Caller::Shared, wanted, flush)
     }

@@ -60,8 +60,8 @@ impl Zones {
     pub fn start_of(&self, sec: SecNo) -> u64 {
         u64::from(self.first.0) + u64::from(sec.0) * u64::from(self.per_sec)
     }
-    /// Order in which to write blocks of several sections: open zones first, then those the write fills, then empty
-    /// ones.
+    /// Order in which to write blocks of several sections: open zones first, then empty zones that the write
+    /// fills, then other empty zones.
     pub fn write_order(&self, addr: BlockAddr, blocks: usize) -> u8 {
         match self.section_of(addr).and_then(|sec| self.pointer(sec)) {
             Some(0) if blocks < self.per_sec as usize => 2,

@@ -108,7 +108,8 @@ fn check_settable(inode: &Arc<Inode>, set: &SetAttr) -> Result<()> {
         return Err(Error::Invalid("a time has less than a second of nanoseconds"));
     }
     let owner = set.mode.is_some() || set.uid.is_some() || set.gid.is_some();
-    // An mtime with a ctime is that of writes made when the inode could still be changed.
+    // A request with both mtime and ctime stores the time of writes made while the inode could still be
+    // changed.
     let times = set.atime.is_some() || (set.mtime.is_some() && set.ctime.is_none());
     if owner || set.size.is_some() || (times && !set.touch) {
         check_mutable(inode)?;
@@ -135,7 +136,7 @@ fn new_mode(inode: &Inode, set: &SetAttr) -> Option<u16> {
     (mode != old || set.mode.is_some()).then_some(mode)
 }
 
-/// What changes in the inode block, but for the size.
+/// The attributes that change in the inode block, except the size.
 fn changed(set: &SetAttr, mode: Option<u16>, now: Option<Time>) -> record::Attr {
     record::Attr {
         mode,

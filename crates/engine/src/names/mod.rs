@@ -1,8 +1,8 @@
 //! Operations on names and inodes. Each is entirely inside one checkpoint or outside it.
 //!
-//! All follow one order: look up; lock the inodes in ascending order and look up again; check everything that may
-//! refuse; enter the gate; run first the steps that may run out of space, then those that cannot fail. An inode that
-//! lost its last name is freed afterwards, without locks.
+//! All follow one order: look up; lock the inodes in ascending order and look up again; check every reason to
+//! refuse; enter the gate; run first the steps that may run out of space, then the steps that cannot fail. An
+//! inode that lost its last name is freed afterwards, without locks.
 mod attr;
 mod compress;
 mod create;

@@ -28,8 +28,8 @@ impl Names {
         self.free_unnamed(inode, false)
     }
 
-    /// Frees every orphan, open or not: at unmount all handles are closed, and at mount those of the crashed mount
-    /// are void. A damaged orphan stays listed for repair.
+    /// Frees every orphan, open or not: at unmount all handles are closed, and at mount the handles of the
+    /// crashed mount are void. A damaged orphan stays listed for repair.
     pub fn free_orphans(&self) -> Result<()> {
         for ino in self.nodes.since.orphans() {
             match self.free_orphan(ino) {

@@ -136,7 +136,8 @@ impl References {
 impl Names {
     /// Drops references. The last one frees an inode without a name or handle.
     pub fn drop_references(&self, ino: Ino, count: u64) -> Result<()> {
-        // A concurrent removal of the last name either sees no reference, or has registered the orphan before this.
+        // A concurrent removal of the last name either finds no reference, or has registered the orphan
+        // before this.
         if !self.references.take(ino, count)
             || !self.nodes.since.is_orphan(ino)
             || self.base.health.check_writable().is_err()

@@ -235,7 +235,7 @@ impl NodeCache {
 
     /// Removes a freed node.
     pub fn forget(&self, _op: &Op<'_>, frame: &NodeFrame) {
-        // Under the frame's lock: cleaning sees that the node is gone, or has marked it before.
+        // Under the frame's lock: cleaning either finds that the node is gone, or has marked it before.
         let block = frame.write();
         self.quota.changed(self.quota.holding(frame, &block), None);
         self.clear(frame);

@@ -1,4 +1,4 @@
-//! Dirty nodes by owner: fsync visits only those of its inode.
+//! Dirty nodes by owner: fsync visits only the nodes of its inode.
 //!
 //! A reference takes 8 bytes in its owner's list. A frame knows its index in the list, so adding and removing take
 //! constant time.
@@ -49,7 +49,8 @@ impl FrozenNodes {
 /// Dirty nodes of one inode.
 #[derive(Debug, Default)]
 struct Owned {
-    /// Direct nodes that an operation changed: exactly those that fsync writes, apart from the inode block.
+    /// Direct nodes that an operation changed: exactly the nodes that fsync writes, apart from the inode
+    /// block.
     direct: Vec<Arc<NodeFrame>>,
     /// The inode block, indirect nodes, and nodes that cleaning moves.
     rest: Vec<Arc<NodeFrame>>,

@@ -164,7 +164,7 @@ impl Nat {
         Ok(())
     }
 
-    /// Allocates a free nid. `owner` is the inode it belongs to; `None` makes it an inode of its own.
+    /// Allocates a free nid for a node of inode `owner`, or for a new inode if `owner` is `None`.
     pub fn alloc(&self, owner: Option<Ino>) -> Result<Nid> {
         // Each NAT block is read and searched at most once.
         for _ in 0..u64::from(self.geo.nat_blocks()) * 2 + 2 {

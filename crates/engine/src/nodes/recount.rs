@@ -1,4 +1,4 @@
-//! Recounting usage when the checkpoint says that the quota files may be wrong.
+//! Recounting usage if the checkpoint marks the quota files as possibly wrong.
 use super::Nodes;
 use crate::error::{Error, Result};
 use segno_format::geometry::NAT_PER_BLOCK;

@@ -21,7 +21,7 @@ pub enum Change {
     Compression = 32,
     /// An fsync logged the inode together with its directory entry.
     EntryLogged = 16,
-    /// A node of it was written to the chain without a mark, after which nothing was marked.
+    /// A node of the inode was written to the chain without a mark, and no mark has followed.
     WrittenAhead = 64,
 }
 
@@ -42,7 +42,7 @@ struct Inner {
     /// Roll-forward undoes neither removal. A new file logged under one of these names would take the last name of
     /// another inode, or replace a directory that recovery finds non-empty.
     vacated: HashSet<(Ino, u32)>,
-    /// A directory was renamed, so paths below it differ from those in the checkpoint.
+    /// A directory was renamed, so the checkpoint has other paths for the names below it.
     dir_renamed: bool,
     /// The chain ends early: the next address it names was not or will not be written, so recovery stops there.
     chain_broken: bool,

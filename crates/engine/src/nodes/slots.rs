@@ -149,7 +149,8 @@ impl Nodes {
         Ok(f(slots_of(&block, frame.is_inode(), self.base.features)?))
     }
 
-    /// Changes the slots of the inode or of a direct node; `outside` is what is broken if `f` finds a slot missing.
+    /// Changes the slots of the inode or of a direct node. `outside` names the invariant that is violated if
+    /// `f` finds a slot missing.
     pub fn edit_slots<R>(
         &self,
         op: &Op<'_>,
@@ -168,7 +169,8 @@ impl Nodes {
     }
 }
 
-/// A block has one place in a file: were it read for two, or freed with one of them, other content would be shown.
+/// A block has one place in a file. If two slots named it, a read of both, or of one after the other was
+/// freed, would return wrong content.
 fn refuse_damaged(frame: &NodeFrame) -> Result<()> {
     match frame.named_twice() {
         BlockAddr::NULL => Ok(()),

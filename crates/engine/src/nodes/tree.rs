@@ -72,7 +72,7 @@ impl Nodes {
         Ok(Place::Span(span(frame, fblk, &path, &layout)))
     }
 
-    /// The nodes that exist with slots of a range, in order; each is looked up when it is asked for.
+    /// The existing nodes with slots of a range, in order. Each is looked up when the iterator reaches it.
     pub fn spans(&self, inode: &Arc<NodeFrame>, blocks: Range<u64>) -> impl Iterator<Item = Result<Span>> {
         let mut at = blocks.start;
         std::iter::from_fn(move || {
@@ -124,7 +124,7 @@ impl Nodes {
         Ok(span)
     }
 
-    /// What a path has at `level`.
+    /// The element of a path at `level`.
     fn step(&self, path: &[u32], level: usize) -> Result<u32> {
         self.base.health.present(path.get(level).copied(), "a path is shorter than its depth")
     }

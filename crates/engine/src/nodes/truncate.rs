@@ -12,7 +12,7 @@ use std::sync::Arc;
 use zerocopy::little_endian::{U32, U64};
 
 const N: u32 = ADDRS_PER_BLOCK;
-/// Slots looked at together.
+/// Slots examined together.
 const GROUP: usize = 16;
 /// Number of nodes of a whole indirect subtree.
 const INDIRECT_NODES: u32 = N + 1;
@@ -216,7 +216,7 @@ impl Cluster {
 struct Freed {
     /// Number of slots that were not empty.
     slots: usize,
-    /// Number of those that `i_blocks` counts.
+    /// Number of these slots that `i_blocks` counts.
     counted: u64,
     /// Blocks that compression saved.
     saved: u64,
@@ -244,7 +244,7 @@ impl Freed {
     }
 }
 
-/// Those parts of a range of slots that are not all empty: most files fill few slots of their inode.
+/// Groups of a range of slots, without the empty ones: most files fill few slots of their inode.
 fn filled_groups(all: &[U32], slots: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let end = slots.end.min(all.len());
     let words = all.get(slots.start..end).unwrap_or_default();

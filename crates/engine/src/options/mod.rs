@@ -36,7 +36,7 @@ pub enum FsyncLookup {
     List,
     /// Search the dirty nodes of all files, as F2FS in the kernel does, for comparisons.
     Global,
-    /// Search the list, and count what the global search would have examined.
+    /// Search the list, and count the nodes that the global search would have examined.
     Shadow,
 }
 
@@ -104,12 +104,12 @@ pub enum AllocMode {
 /// Whether and where metadata is journaled between checkpoints.
 #[derive(Clone, Debug, Default)]
 pub enum JournalMode {
-    /// Do not journal. A journal left behind the volume by a crash is still replayed, and then closed.
+    /// Do not journal. After a crash the journal after the volume is still replayed, and then closed.
     Off,
-    /// Use the journal behind the volume if it exists.
+    /// Use the journal after the volume if it exists.
     #[default]
     Auto,
-    /// Keep the journal in the gap behind the volume; create it if missing.
+    /// Keep the journal in the gap after the volume; create it if missing.
     On,
     /// Keep the journal in its own device or file; create it if missing.
     External(Area),
@@ -125,7 +125,7 @@ pub enum Discard {
     Never,
     /// After this time without valid blocks, in seconds during which the volume was mounted.
     AfterSeconds(u64),
-    /// After this many bytes were freed later.
+    /// Once this number of bytes was freed after the segment.
     AfterBytes(u64),
 }
 
@@ -151,10 +151,10 @@ pub enum CheckpointMode {
 /// Which files are compressed by writeback.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CompressMode {
-    /// All that have the flag.
+    /// All files with the flag.
     #[default]
     Fs,
-    /// None: programs request it file by file.
+    /// No file: programs request compression file by file.
     User,
 }
 
@@ -200,7 +200,7 @@ pub struct MountOptions {
     /// Skip recovery: a read-only mount shows the checkpoint. A writable mount fails if there is anything to recover, as in
     /// F2FS.
     pub norecovery: bool,
-    /// What fsync orders and flushes.
+    /// Order and device flushes of fsync.
     pub fsync_mode: FsyncMode,
     /// Every fsync of a changed file takes a checkpoint, as in F2FS. With a journal it commits everything in any case.
     pub fastboot: bool,

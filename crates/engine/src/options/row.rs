@@ -1,4 +1,4 @@
-//! What a row of an option table holds, and how a word of an option line is matched with it.
+//! A row of an option table, and matching a word of an option line with it.
 
 use std::str::FromStr;
 
@@ -23,7 +23,7 @@ enum Syntax<S: 'static> {
     PairOrValue(fn(&mut S, bool), &'static str, Parse<S>),
     /// `name=word`, one of these.
     Words(&'static [Word<S>]),
-    /// `name=value`: what stands for the value in help texts, and the parser.
+    /// `name=value`: the placeholder for the value in help texts, and the parser.
     Value(&'static str, Parse<S>),
 }
 

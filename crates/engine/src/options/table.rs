@@ -1,4 +1,5 @@
-//! The options of the engine. A row is the whole of an option: parsers, help texts, error messages and manuals come from it.
+//! The options of the engine. A row defines an option completely: parsers, help texts, error messages and
+//! manuals come from it.
 use super::row::{Row, from_one, pair, pair_or_value, switch, value, words};
 use super::{
     AllocMode, CheckpointMode, CompressMode, Discard, FsyncLookup, FsyncMode, Parsed, compress, discard,
@@ -6,7 +7,7 @@ use super::{
 use segno_clean::policy;
 use segno_format::size;
 
-/// Those of F2FS.
+/// Options that F2FS has too.
 pub const OF_F2FS: &[Row<Parsed>] = &[
     switch("ro", "mount read-only", |s| s.options.read_only = true),
     switch("norecovery", "show the last checkpoint, without what was fsynced since; needs ro", |s| {
@@ -102,7 +103,7 @@ pub const OF_F2FS: &[Row<Parsed>] = &[
     ),
 ];
 
-/// Those of Segno.
+/// Options of Segno only.
 pub const OWN: &[Row<Parsed>] = &[
     value(
         "cache",

@@ -86,7 +86,8 @@ impl Recovery<'_> {
         plan(chain, |ino| Ok(self.files.nodes.exists(ino)? && !self.files.nodes.since.is_orphan(ino)))
     }
 
-    /// Brings the volume of a writable mount from the state found to the last durable state. Returns whether that was another one.
+    /// Brings the volume of a writable mount from the state found to the last durable state. Returns whether
+    /// these differ.
     pub fn run(&self) -> Result<bool> {
         let chain = self.read_chain()?;
         let found = self.commit.find_journal(chain.iter().any(|link| link.fsync))?;
@@ -103,8 +104,9 @@ impl Recovery<'_> {
         self.begin_writing(&found)?;
         let left =
             if targets.is_empty() { CrashedLogs::default() } else { self.segments_in_use(&chain, &targets)? };
-        // Restartable: the logs leave what the crashed image needs before the first write, and the chain counts until the closing checkpoint
-        // is durable, since all nodes written from here on go elsewhere.
+        // Restartable: before the first write the logs leave the segments that the crashed state needs, and
+        // the chain stays valid until the closing checkpoint is durable, since all nodes written from here on
+        // go elsewhere.
         self.position_logs(&left)?;
         self.replay(&chain, &targets)?;
         self.commit.start_journal(found)?;
@@ -132,7 +134,8 @@ impl Recovery<'_> {
         self.names.free_orphans()
     }
 
-    /// Before the first write: what shows that nobody else has written must stay until the closing checkpoint is durable.
+    /// Runs before the first write. The canaries and stamps that show a foreign write must stay until the
+    /// closing checkpoint is durable.
     fn begin_writing(&self, found: &Found) -> Result<()> {
         if let Found::Usable(replay) = found {
             self.base.dev.stamp_zones(replay.stamp());
@@ -155,7 +158,7 @@ impl Recovery<'_> {
     }
 
     fn replay(&self, chain: &[Link], targets: &[Target]) -> Result<()> {
-        // Inodes before their content, and names last: a name never leads to an inode that is not there.
+        // Inodes before their content, and names last: a name never leads to a missing inode.
         for target in targets {
             if let Some(at) = target.create_from {
                 self.create_logged(target.ino, at)?;

@@ -4,7 +4,7 @@ use crate::error::Result;
 use segno_format::{BlockAddr, Ino};
 use std::collections::HashMap;
 
-/// What to restore of an inode.
+/// The blocks to restore an inode from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     pub ino: Ino,

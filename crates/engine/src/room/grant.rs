@@ -1,7 +1,8 @@
 //! Room promised to writeback, fsyncs and cleaning, where cleaning is paced.
 //!
-//! Whoever places blocks asks here first. Figures are read and a promise is counted under one lock, so two callers never take the
-//! same room. A promise for data ends when its blocks are placed, one for nodes when they are counted as dirty.
+//! Every caller that places blocks needs a grant first. Figures are read and a promise is counted under one
+//! lock, so two callers never take the same room. A promise for data ends when its blocks are placed, a
+//! promise for nodes when they are counted as dirty.
 use super::under_way::Ends;
 use super::{Room, Rule};
 use crate::memory::Counted;
@@ -34,7 +35,7 @@ impl<'a> Grant<'a> {
         Self { data: self.data.split(blocks), nodes: self.nodes.split(0), _ends: None }
     }
 
-    /// The blocks are placed. What is left is the promise for their nodes.
+    /// Ends the promise for blocks that are placed. The promise for their nodes remains.
     pub fn placed(mut self) -> Self {
         drop(self.split(u64::MAX));
         self
@@ -72,8 +73,8 @@ impl Room {
         Grant { _ends: ends, ..self.hold(request) }
     }
 
-    /// Promises so many nodes the room for being written to the chain ahead of the checkpoint. After a crash recovery writes them once
-    /// more, so they take room twice.
+    /// Promises room for writing `nodes` nodes to the chain ahead of the checkpoint. After a crash recovery
+    /// writes them once more, so they take room twice.
     pub fn promise_chain(&self, nodes: usize) -> Option<Grant<'_>> {
         if self.rule == Rule::Rounds {
             return Some(self.grant_anyway(Request::default()));
@@ -85,14 +86,16 @@ impl Room {
         fits.then(|| self.grant_anyway(Request::batch(nodes)))
     }
 
-    /// Tells what is left of the batch of cleaning under way. The caller gives up what does not fit beside all that is granted.
+    /// Sets the work left in the current batch of cleaning. The caller gives up work that does not fit in
+    /// addition to all grants.
     pub fn plan(&self, batch: Work) {
         let mut planned = self.batch.lock();
         *planned = batch;
         self.look(&planned);
     }
 
-    /// Promises the next copies of the batch their room, no more than it has left, if it still fits: an fsync may have taken room since.
+    /// Promises room for the next copies of the batch, no more than the batch has left, if the batch still
+    /// fits: an fsync may have taken room since.
     pub fn promise_copies(&self, copies: u64) -> Option<Grant<'_>> {
         let mut batch = self.batch.lock();
         let copies = copies.min(batch.left);
@@ -104,14 +107,15 @@ impl Room {
         Some(self.hold(Request { blocks: copies, nodes }))
     }
 
-    /// Promises so many nodes that cleaning is about to make dirty their room, beside the batch.
+    /// Promises room for `nodes` nodes that cleaning is about to make dirty, in addition to the batch.
     pub fn promise_moved_nodes(&self, nodes: u64) -> Option<Grant<'_>> {
         let batch = self.batch.lock();
         let fits = self.look(&batch).fits(batch.left, batch.dirtied + nodes);
         fits.then(|| self.hold(Request { blocks: 0, nodes }))
     }
 
-    /// Figures with the lock held, as the argument shows. The logs learn what nodes request.
+    /// Figures, read with the lock of `batch` held. Also sets the number of sections that data logs leave to
+    /// nodes.
     pub(super) fn look(&self, batch: &Work) -> Figures {
         let figures = self.figures();
         self.space.leave_to_nodes(figures.for_nodes(batch.dirtied));

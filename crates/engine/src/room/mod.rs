@@ -1,4 +1,5 @@
-//! Room: whether blocks can be placed and still leave cleaning, the next checkpoint and recovery what they need.
+//! Room: whether blocks can be placed while cleaning, the next checkpoint and recovery keep the space that
+//! they need.
 //!
 //! One [`Rule`] holds for a mount. Blocks and nodes that exist are counted exactly ([`Counts`](crate::space::Counts)), and that count alone
 //! refuses a caller's reservation. Free sections, room of the logs, dirty and logged blocks are read without a common lock. They are hints: they
@@ -30,13 +31,13 @@ pub enum Rule {
     Rounds,
 }
 
-/// Room of a volume: what is promised, and the rule for promising more.
+/// Room of a volume: the room promised, and the rule for promising more.
 pub struct Room {
     base: Arc<Base>,
     space: Arc<Space>,
     nodes: Arc<Nodes>,
     pub rule: Rule,
-    /// What cleaning under way still takes. Held while a promise is made.
+    /// Work left in the current batch of cleaning. The lock is held while a promise is made.
     batch: Mutex<Work, { rank::LOG }>,
     /// Grants of room to batches, fsyncs and copies, where cleaning is paced.
     pub under_way: UnderWay,
@@ -56,7 +57,7 @@ impl Room {
         }
     }
 
-    /// Pages of a batch of writeback, at most: where cleaning is paced, no more than it keeps room for.
+    /// Limit of pages in a batch of writeback. Where cleaning is paced, no more than it keeps room for.
     pub fn batch_pages(&self, most: usize) -> usize {
         match self.rule {
             Rule::Paced => most.min(quantum(self.per_section()) as usize),
@@ -64,8 +65,9 @@ impl Room {
         }
     }
 
-    /// Tells the logs what nodes may need now, and returns whether a writer must clean first: there is no room for a quantum of writeback
-    /// beside the batch under way, or free sections no longer cover dirty blocks plus the reserve.
+    /// Whether a writer must clean first: there is no room for a quantum of writeback in addition to the
+    /// current batch, or free sections no longer cover dirty blocks plus the reserve. Where cleaning is
+    /// paced, also sets the number of sections that data logs leave to nodes.
     pub fn assess(&self) -> bool {
         match self.rule {
             Rule::Paced => {
@@ -84,7 +86,8 @@ impl Room {
         }
     }
 
-    /// Whether a change goes on although cleaning found no room. Deleting must; writes are refused when nothing more can be placed.
+    /// Whether a change continues although cleaning found no room. Deleting must; writes are refused when
+    /// nothing more can be placed.
     pub fn admits_without_room(&self, writes: bool) -> bool {
         self.rule == Rule::Paced && (!writes || self.can_place())
     }
@@ -95,8 +98,8 @@ impl Room {
         u64::from(self.base.geo.blocks_per_sec().saturating_sub(stamp)).max(1)
     }
 
-    /// Whether the volume can spare so many sections for recovery and still guarantees cleaning for what it holds. Kept on a
-    /// fuller volume, they would make cleaning empty sections without a hole.
+    /// Whether the volume can keep `sections` sections for recovery and still guarantees cleaning for its
+    /// data and nodes. Kept on a fuller volume, they would make cleaning empty sections without a hole.
     fn spares(&self, sections: u64) -> bool {
         let values = self.space.counts.values();
         let held = Extent {
@@ -107,12 +110,14 @@ impl Room {
         sections == 0 || held.guarded().covers(values.valid_nodes.into())
     }
 
-    /// Whether a quantum of writeback and the checkpoint behind it fit, if no crash makes recovery write anything again.
+    /// Whether a quantum of writeback and the checkpoint after it fit, if no crash makes recovery write
+    /// anything again.
     pub fn can_place(&self) -> bool {
         Figures { kept: 0, logged: 0, ..self.figures() }.floor() >= 0
     }
 
-    /// What the next checkpoint leaves to the logs: with a journal each gives up the block at its position.
+    /// Room in the logs after the next checkpoint: with a journal each log gives up the block at its
+    /// position.
     fn room_of_logs(&self) -> LogRoom {
         let canary = u64::from(self.base.tx.epochs.open() > 0);
         let less = |left: [u64; 3]| left.map(|blocks| blocks.saturating_sub(canary));
@@ -120,8 +125,9 @@ impl Room {
         LogRoom { data: less(left.data), nodes: less(left.nodes), ..left }
     }
 
-    /// Figures for cleaning, without the sections that could be emptied. What is counted as needed moves on to what is used up, so it
-    /// is read first; and a log that opens a section has its room after the section was taken.
+    /// Figures for cleaning, without the sections that could be emptied. Blocks move from the counts of
+    /// needed blocks to the counts of used ones, so the former are read first. The room in logs is read
+    /// before the free sections: a log that opens a section takes it from these before its own room grows.
     pub fn figures(&self) -> Figures {
         let mem = &self.base.mem;
         let granted_nodes = mem.granted_nodes.get();

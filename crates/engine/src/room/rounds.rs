@@ -44,7 +44,8 @@ impl Sections {
 }
 
 impl Room {
-    /// Sections free and needed with a request of so many blocks; so many more than the table knows become free with the next checkpoint.
+    /// Free and needed sections for a request of `wanted` blocks. The next checkpoint frees `waiting`
+    /// sections in addition to those prefree in the table.
     pub fn sections(&self, waiting: u64, wanted: u64) -> Sections {
         Sections {
             free: self.space.free_sections(),

@@ -1,5 +1,6 @@
-//! Grants under way. While one is, its blocks may count as promised and as used, so figures that were read meanwhile do not show that space
-//! is spent, and the caller that is short of room waits for its end.
+//! Grants under way. During a grant its blocks may count both as promised and as used, so figures that were
+//! read meanwhile do not prove that space is spent. A caller that is short of room waits until a grant has
+//! ended.
 use crate::sync::{Condvar, Mutex};
 
 /// Numbers of grants that began and that ended.

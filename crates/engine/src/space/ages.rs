@@ -1,11 +1,11 @@
-//! When sections were opened, and the log that a data block goes to for the age of its old copy.
+//! When sections were opened, and the log for a data block by the age of its old copy.
 use super::Space;
 use super::table::Table;
 use segno_clean::lifetime::{DataLog, Lifetimes, OldCopy};
 use segno_format::sit::LogType;
 use segno_format::{BlockAddr, SecNo, SegNo};
 
-/// The clock of opening stamps, and what depends on it.
+/// The clock of opening stamps, and the lifetimes measured with it.
 #[derive(Debug, Default)]
 pub(super) struct Ages {
     /// Data blocks written.
@@ -61,8 +61,8 @@ impl Table {
         }
     }
 
-    /// The last valid block of a segment went; the lifetime of a hot section ends with that of all its segments. Cleaning
-    /// keeps the section pinned meanwhile, so pins do not count as use.
+    /// The last valid block of a segment was freed; the lifetime of a hot section ends with that of all its
+    /// segments. Cleaning keeps the section pinned meanwhile, so pins do not count as use.
     pub(super) fn note_emptied(&mut self, sec: SecNo, log: LogType) {
         if log != LogType::HotData || self.valid_in_section(sec) > 0 {
             return;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Number of fsyncs to one segment after which its rest is prepared.
 const FSYNCS_TO_PREPARE: u32 = 4;
-/// Volumes of up to this many segments (16 GiB) search for free segments from the start, as F2FS does.
+/// Number of segments (16 GiB) up to which a volume searches for free segments from the start, as F2FS does.
 const SMALL_VOLUME: u32 = 8192;
 
 /// Where a log continues.
@@ -107,8 +107,8 @@ impl Space {
         Ok(())
     }
 
-    /// Moves the logs out of segments that recovery holds. Others go on behind their canary, as a full volume may have no segment
-    /// for each.
+    /// Moves the logs out of segments that recovery holds. Other logs continue after their canary, as a full
+    /// volume may not have a segment for each log.
     pub fn leave_held_segments(&self) -> Result<()> {
         for log in &self.logs {
             let mut log = log.lock();
@@ -121,8 +121,9 @@ impl Space {
     }
 
     fn renew(&self, log: &mut Log) -> Result<()> {
-        // Behind its position a log may hold blocks that fsync wrote after the checkpoint. Recovery can be repeated only as long as none of
-        // them is overwritten, so nothing is appended there; a hole in a segment of the checkpoint is the last resort.
+        // After its position a log may hold blocks that fsync wrote after the checkpoint. Recovery can be
+        // repeated only as long as none of them is overwritten, so nothing is appended there; a hole in a
+        // segment of the checkpoint is the last resort.
         match self.switch(log, true) {
             Err(Error::NoSpace) => self.switch(log, false),
             other => other,
@@ -135,9 +136,9 @@ impl Space {
         self.logs.iter().for_each(|log| self.keep_canary_block(&mut log.lock()));
     }
 
-    /// Reserves the block at the position as a canary. A log that becomes full moves on at its next use or before the
-    /// next checkpoint; not now, because the free segments are counted next. The last block of a zone is none: a log that is in no
-    /// section would need another one.
+    /// Reserves the block at the position as a canary. A log that becomes full moves on at its next use or
+    /// before the next checkpoint; not now, because the free segments are counted next. The last block of a
+    /// zone is not reserved: the log would be in no section and need another one.
     pub(super) fn keep_canary_block(&self, log: &mut Log) {
         let in_order = self.dev.is_in_order(log.position(&self.geo));
         if log.is_full() || (in_order && log.left(self.geo.segs_per_sec) == 1) {

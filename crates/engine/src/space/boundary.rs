@@ -146,8 +146,8 @@ impl Table {
                 let Some(m) = maps else { return };
                 m.held = match &snapshot {
                     None => m.valid,
-                    // A freed node that this checkpoint moved may be valid still: whoever freed it took its old address from
-                    // the NAT, and has yet to clear the bit.
+                    // A freed node that this checkpoint moved may still be valid: the thread that frees it
+                    // has taken its old address from the NAT, and has yet to clear the bit.
                     Some(snapshot) => {
                         std::array::from_fn(|i| snapshot.map[i] | snapshot.since[i] | m.valid[i])
                     }

@@ -16,7 +16,7 @@ pub struct Values {
     pub roll_forward: u64,
 }
 
-/// Counters behind their lock, with the limits.
+/// Counters with their lock, and the limits.
 #[derive(Debug)]
 pub struct Counts {
     pub user_blocks: u64,

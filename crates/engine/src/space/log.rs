@@ -20,7 +20,7 @@ pub struct Log {
     pub fsyncs: u32,
 }
 
-/// A log behind its lock, with its place readable without the lock.
+/// A log with its lock. Its place is readable without the lock.
 pub struct LogCell {
     log: Mutex<Log, { rank::LOG }>,
     segs_per_sec: u32,

@@ -1,4 +1,4 @@
-//! The tables behind their lock, and segment pins.
+//! The tables with their lock, and segment pins.
 use super::table::Table;
 use crate::health::Health;
 use crate::lock::{Mutex, rank};

@@ -7,8 +7,8 @@ use std::sync::Arc;
 /// Blocks that a log handed out. Each is published once it is written, or abandoned. Until then its segment is neither free nor a
 /// victim.
 ///
-/// Dropping a placement abandons what is left. So a block is abandoned only if neither index nor pack names it: it was not written, or
-/// what it was written for is gone.
+/// Dropping a placement abandons the blocks that are left. So a block is abandoned only if neither index nor
+/// pack names it: it was not written, or its page or node was dropped meanwhile.
 #[must_use]
 pub struct Placement {
     /// The addresses in the order of their owners. The caller may take them.
@@ -78,7 +78,8 @@ impl Space {
         Placement { addrs: Vec::with_capacity(capacity), left: Vec::new(), tables: self.tables.clone() }
     }
 
-    /// Publishes blocks that were written and that the index now names, and frees those that it named before.
+    /// Publishes blocks that were written and that the index now names, and frees the blocks that it named
+    /// before.
     pub fn publish(&self, placed: &mut Placement, new: &[BlockAddr], old: &[BlockAddr]) -> Result<()> {
         let now = self.now();
         self.with_table(|t| {

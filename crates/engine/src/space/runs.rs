@@ -7,7 +7,7 @@ use segno_format::SecNo;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// Number of intervals examined for one that no other stream's claim ends at.
+/// Number of intervals examined to find one at whose start no other stream's claim ends.
 const MAX_CANDIDATES: usize = 64;
 
 /// Unclaimed free sections, by position and by length.

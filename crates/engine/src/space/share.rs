@@ -7,20 +7,20 @@ use crate::sync::atomic::Ordering;
 use segno_clean::lifetime::DataLog;
 use segno_format::sit::LogType;
 
-/// Held by a data log that may open a section, until it did.
+/// Held by a data log that may open a section, until it has opened one.
 pub(super) type Opening<'a> = MutexGuard<'a, (), { rank::SIT }>;
 
 impl Space {
-    /// Has data logs leave so many free sections to the nodes, as long as any of them has room.
+    /// Makes data logs leave `sections` free sections to the nodes as long as any data log has room.
     pub fn leave_to_nodes(&self, sections: u64) {
         self.shared_up_to.store(sections + 1, Ordering::Relaxed);
     }
 
-    /// How many of the blocks wanted a locked log takes, and its turn if it opens a section for them. It keeps a
-    /// block, as the format requires a position in each log.
+    /// How many of `wanted` blocks a locked log takes, and its turn if it opens a section for them. A log
+    /// that may not open a section keeps one block, as the format requires a position in each log.
     pub(super) fn may_take(&self, log: &Log, wanted: usize) -> (usize, Option<Opening<'_>>) {
         let left = log.left(self.geo.segs_per_sec) as usize;
-        // Where space is counted in sections logs never share, and opening a section may take a read.
+        // If space is counted in sections, logs never share, and opening a section may take a read.
         let shares = self.shared_up_to.load(Ordering::Relaxed) > 0;
         if log.kind.is_node() || left > wanted || !shares {
             return (wanted, None);

@@ -121,7 +121,7 @@ impl Space {
         self.pin(|t| ((), t.committed())).1
     }
 
-    /// Pins those of the segments that are free and in no open section.
+    /// Pins the given segments that are free and in no open section.
     pub fn pin_free(&self, segs: &[SegNo]) -> SegmentPin {
         let free =
             |t: &Table| segs.iter().copied().filter(|&s| t.is_free(s) && !t.is_section_busy(s)).collect();

@@ -3,7 +3,7 @@ use segno_format::sit::LogType;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// What opens a free section.
+/// Cause for opening a free section.
 #[derive(Clone, Copy, Debug)]
 pub enum Opener {
     /// A log, for new data or nodes.

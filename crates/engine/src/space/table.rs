@@ -15,15 +15,16 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Valid blocks, and held ones: those that must not be reused because the last checkpoint, or a node logged by fsync
-/// since, may refer to them.
+/// Valid blocks, and held blocks, which must not be reused because the last checkpoint, or a node logged by
+/// fsync since, may refer to them.
 #[derive(Debug, Clone)]
 pub(super) struct Maps {
     pub valid: [u8; SIT_MAP_BYTES],
     pub held: [u8; SIT_MAP_BYTES],
 }
 
-/// The first second of a volume counts as its next, as an mtime of 0 belongs to segments that were never used or were discarded.
+/// Smallest mtime stored. The first second of a volume counts as its next one, as an mtime of 0 belongs to
+/// segments that were never used or were discarded.
 pub const FIRST_SECOND: u64 = 1;
 
 #[derive(Debug, Clone, Copy)]
@@ -51,7 +52,7 @@ impl Seg {
         } else {
             self.valid -= 1;
             if self.valid == 0 {
-                // Discards go by the time at which a segment became empty, so it is exact.
+                // Discards depend on the time at which a segment became empty, so it is exact.
                 self.mtime = now.max(FIRST_SECOND);
             }
         }
@@ -203,7 +204,7 @@ impl Table {
     pub fn changed(&self) -> &BTreeSet<SegNo> {
         &self.changed
     }
-    /// Valid blocks of all segments, and those of node segments.
+    /// Valid blocks of all segments, and of node segments.
     pub fn totals(&self) -> (u64, u64) {
         let [_, _, _, hot, warm, cold] = self.valid_by_log;
         (self.valid_total, hot + warm + cold)
@@ -235,8 +236,9 @@ impl Table {
             s.mtime = 0;
         }
     }
-    /// Offsets of blocks that are not valid, but for those of a segment that is known to hold nothing: it was discarded, or, if
-    /// so was all that is free in the mounted checkpoint, never used since.
+    /// Offsets of blocks that are not valid. Empty for a segment that is known to hold no data: all free
+    /// segments of the mounted checkpoint were discarded (`was_trimmed`), and this one was discarded again or
+    /// not used since.
     pub fn undiscarded(&self, seg: SegNo, was_trimmed: bool) -> Vec<Range<u32>> {
         let s = self.seg(seg);
         if was_trimmed && s.valid == 0 && s.mtime == 0 && !s.current {
@@ -381,8 +383,9 @@ impl Table {
         invariant!(self.health, may, "a segment in use changes its type", else return);
         self.update(seg, |s, _| s.log = log);
     }
-    /// Gives the segments of a section that have no valid block and no log the type of what recovery found in the section.
-    /// Linux, and cleaning here, take the type of a section from its first segment.
+    /// Sets the type of the segments of a section that have no valid block and no log to the type that
+    /// recovery found in the section. Linux, and cleaning here, take the type of a section from its first
+    /// segment.
     pub fn retype_section(&mut self, sec: SecNo, log: LogType) {
         for seg in self.geo.segments_of(sec) {
             if self.valid_in_segment(seg) == 0 && !self.current.contains(&seg) {
@@ -519,7 +522,7 @@ impl Table {
     }
 }
 
-/// Takes from the count of a segment, which goes with the last; false if it is less.
+/// Subtracts from the count of a segment, which is removed at 0; false if the count is smaller.
 fn subtract(counts: &mut HashMap<SegNo, u32>, seg: SegNo, n: u32) -> bool {
     let left = counts.get(&seg).and_then(|all| all.checked_sub(n));
     match left {

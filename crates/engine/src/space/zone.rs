@@ -99,7 +99,8 @@ impl Space {
         Ok(())
     }
 
-    /// A block that a log has left out, with nothing written behind it, becomes its position again: that is where the write pointer is.
+    /// Moves a log back to a block that it has left out, if nothing was written after that block: the write
+    /// pointer is there.
     pub(super) fn return_to_pointer(&self, log: &mut Log) -> Result<()> {
         let at = log.position(&self.geo);
         let Some(stamp) = self.dev.stamp_before(at) else { return Ok(()) };

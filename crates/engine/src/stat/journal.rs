@@ -3,7 +3,7 @@ use super::{Histogram, Recorded, Snapshot};
 use std::cell::Cell;
 use std::time::Instant;
 
-/// One of this many calls is timed.
+/// Number of calls for each call that is timed.
 pub const SAMPLED: u64 = 64;
 
 /// Times a sample of the calls of a step that is too short to time every call.

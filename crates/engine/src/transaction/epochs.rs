@@ -41,11 +41,12 @@ impl Epochs {
             if epoch == 0 {
                 return (0, None);
             }
-            // Counted before the second load: either the thread that ends the epoch sees the count, or this one sees
-            // the epoch ended.
+            // Counted before the second load: either the thread that ends the epoch reads the count, or this
+            // one reads that the epoch has ended.
             let Some(active) = self.stripes(epoch).get(stripe()) else { return (0, None) };
             active.0.fetch_add(1, Ordering::SeqCst);
-            // Both threads write and then read the other's variable: at least one of them sees the other's write.
+            // Both threads write and then read the other's variable: at least one of them reads the other's
+            // write.
             fence(Ordering::SeqCst);
             if self.current.load(Ordering::SeqCst) == epoch {
                 return (epoch, Some(&active.0));

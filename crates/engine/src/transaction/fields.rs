@@ -67,7 +67,7 @@ impl Fields {
     }
 }
 
-/// Stores changed fields of an inode. Of the inline flags only those that the journal records.
+/// Stores changed fields of an inode. Inline flags that the journal does not record are kept.
 pub fn store_attr(i: &mut RawInode, attr: &Attr) {
     if let Some(mode) = attr.mode {
         i.i_mode = U16::new(mode);

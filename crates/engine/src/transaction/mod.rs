@@ -27,7 +27,7 @@ pub struct Transactions {
     gate: RwLock<u64, { rank::GATE }>,
     /// Epochs of the journal.
     pub epochs: Epochs,
-    /// What operations changed since the last commit.
+    /// Changes by operations since the last commit.
     pub records: Recorder,
     /// Stamp of node footers: version and crc of the checkpoint in force.
     stamp: AtomicU64,
@@ -59,7 +59,7 @@ pub struct Closed<'a> {
 }
 
 impl Transactions {
-    /// Starts without a journal, behind a checkpoint of this version whose nodes have this stamp.
+    /// Starts without a journal, after a checkpoint of this version whose nodes have this stamp.
     pub fn new(version: u64, stamp: u64) -> Self {
         Self {
             gate: RwLock::new(version),
@@ -72,8 +72,8 @@ impl Transactions {
     /// Begins an operation, which ends when it is dropped. Waits while the gate is closed.
     pub fn begin(&self) -> Op<'_> {
         let guard = self.gate.read();
-        // Inside the gate, as a boundary ends the epoch with the gate closed: an operation before the boundary never
-        // records into an epoch behind it.
+        // Inside the gate, as a boundary ends the epoch with the gate closed: an operation before the
+        // boundary never records into an epoch after it.
         let (journal_epoch, joined) = self.epochs.join();
         let bytes = Cell::new(0);
         Op { transactions: self, epoch: *guard, journal_epoch, joined, bytes, _guard: Some(guard) }

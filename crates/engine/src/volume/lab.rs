@@ -1,5 +1,5 @@
-//! What experiments, simulations and tests observe and step in a mounted volume. The feature `lab` adds this module; no crate of
-//! the product enables it.
+//! Observing and stepping a mounted volume, for experiments, simulations and tests. The feature `lab` adds
+//! this module; no crate of the product enables it.
 use super::Volume;
 use crate::clock::Clock;
 use crate::commit::CheckpointReason;
@@ -54,8 +54,9 @@ impl Probe<'_> {
         self.0.gc.clean_once()
     }
 
-    /// Writes back up to `most` dirty pages of a file, in file order from page `from` on, and returns the page behind
-    /// the last one; `None` if no page from there on is dirty. Of a file that grows, the dirty pages before go along.
+    /// Writes back up to `most` dirty pages of a file, in file order from page `from` on, and returns the
+    /// page after the last one; `None` if no page from there on is dirty. If the file grows, dirty pages
+    /// before `from` are written too.
     pub fn write_back(&self, ino: Ino, from: u64, most: usize) -> Result<Option<u64>> {
         let inode = self.0.files.inode(ino)?;
         let last = inode.pages.lock().dirty_in(from..u64::MAX, most).last().copied();

@@ -43,7 +43,7 @@ pub struct Volume {
     pub(crate) commit: Arc<Commit>,
     pub(crate) gc: Arc<Gc>,
     admission: Admission,
-    /// Mounting replayed what a crash left.
+    /// Mounting has recovered the volume after a crash.
     recovered: AtomicBool,
 }
 
@@ -54,7 +54,7 @@ impl Volume {
         Ino::ROOT
     }
 
-    /// Whether mounting it for writing replayed what a crash had left.
+    /// Whether mounting it for writing has recovered it after a crash.
     #[must_use]
     pub fn has_recovered(&self) -> bool {
         self.recovered.load(Ordering::Relaxed)
@@ -131,8 +131,8 @@ impl Volume {
         self.nodes.cache.cached(ino.nid()).is_some()
     }
 
-    /// Makes all changes durable: flushes data, then commits the journal or writes a checkpoint. Waits for a device that uploads
-    /// what it acknowledges.
+    /// Makes all changes durable: flushes data, then commits the journal or writes a checkpoint. If the
+    /// device uploads writes after it has acknowledged them, waits for the uploads.
     pub fn sync(&self) -> Result<()> {
         if self.base.opts.read_only {
             return Ok(());
@@ -202,7 +202,8 @@ impl Volume {
         }
     }
 
-    /// Blocks that the device can store besides those in use: an image file may be sparse, and its host full.
+    /// Blocks that the device can store in addition to the blocks in use: an image file may be sparse, and
+    /// its host full.
     fn storable(&self, used: u64) -> u64 {
         match self.base.dev.host_storage() {
             Some(host) => host.allocated.saturating_sub(used).saturating_add(host.available),

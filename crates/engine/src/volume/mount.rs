@@ -51,7 +51,7 @@ impl Volume {
             }
         };
         volume.commit.queue_earlier_discards();
-        // Not before: recovery repeats what was once allowed.
+        // Not before: recovery repeats operations that were allowed once.
         if let Some(most) = volume.guarded().most_nodes().filter(|_| volume.base.opts.guard_space) {
             volume.space.counts.limit_nodes(most);
         }

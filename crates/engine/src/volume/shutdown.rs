@@ -3,7 +3,7 @@ use super::Volume;
 use crate::commit::CheckpointReason;
 use crate::error::Result;
 
-/// What is still written; the values are F2FS's.
+/// Scope of the final writes; the values are F2FS's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Shutdown {

@@ -40,8 +40,8 @@ impl Writeback {
         self.flush_batches(inode, range, u32::MAX, why).map(|(_, total)| total)
     }
 
-    /// Writes batches of a file, in one pass: pages dirtied again behind it wait for the next flush. Returns where the
-    /// next batch begins, and how many pages were written.
+    /// Writes batches of a file in one pass: a page that becomes dirty again after the pass wrote it waits
+    /// for the next flush. Returns where the next batch begins, and how many pages were written.
     fn flush_batches(
         &self,
         inode: &Arc<Inode>,
@@ -93,8 +93,8 @@ impl Writeback {
         Ok(granted.unwrap_or_else(|| self.files.room.grant_anyway(request)))
     }
 
-    /// Repeats `ask` with cleaning between until it grants the request, or refuses it where cleaning gains nothing any more. The caller
-    /// holds no lock and no grant.
+    /// Repeats `ask` with cleaning in between until it grants the request, or refuses it when cleaning gains
+    /// nothing any more. The caller holds no lock and no grant.
     pub(super) fn grant_or_clean<'a>(
         &self,
         request: Request,
@@ -180,9 +180,9 @@ impl Writeback {
         }
     }
 
-    /// Flushes dirty directory blocks so that few are left for the checkpoint to place. Stops when it no longer gains
-    /// on the writers, and leaves failures to the checkpoint. Only the thread about to draw a boundary may call this:
-    /// no directory block may be in flight then.
+    /// Flushes dirty directory blocks so that few are left for the checkpoint to place. Stops after a few
+    /// rounds, as writers may be as fast, and leaves failures to the checkpoint. Only the thread about to
+    /// draw a boundary may call this: no directory block may be in flight then.
     pub(crate) fn flush_directories_early(&self) {
         for _ in 0..EARLY_ROUNDS {
             for dir in self.files.inodes.dirty_dirs() {

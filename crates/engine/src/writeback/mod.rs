@@ -39,12 +39,12 @@ use throttle::Waiters;
 
 /// Restores free sections; implemented by cleaning, a higher layer.
 pub trait Reclaim: Send + Sync {
-    /// Cleans until free sections cover the dirty data, the reserve and a request, or further cleaning is not worth its cost. Where grants
-    /// under way hold what is missing, waits for the end of one. Returns false if the request does not fit and cleaning gains nothing any
-    /// more. The caller holds no lock and no grant.
+    /// Cleans until free sections cover the dirty data, the reserve and a request, or further cleaning is not
+    /// worth its cost. If grants under way hold the missing room, waits until one ends. Returns false if the
+    /// request does not fit and cleaning gains nothing any more. The caller holds no lock and no grant.
     fn reclaim(&self, request: Request) -> Result<bool>;
 
-    /// Moves what the data written since the last call pays for. The caller holds no lock.
+    /// Moves the blocks that the data written since the last call pays for. The caller holds no lock.
     fn pace(&self) -> Result<()>;
 }
 
@@ -97,7 +97,7 @@ impl Writeback {
             && let Some(reclaim) = self.reclaim.get().and_then(Weak::upgrade)
         {
             match reclaim.pace() {
-                // What could not be moved now is left to the check of the room.
+                // Blocks could not be moved now; the check below decides whether room is short.
                 Err(Error::NoSpace) => {}
                 other => other?,
             }

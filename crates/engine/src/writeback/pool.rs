@@ -64,7 +64,7 @@ impl Pool {
                 s.served.insert(id);
                 return Some(id);
             }
-            // Decided under the lock, so a later wake sees that the thread has gone.
+            // Decided under the lock, so a later wakeup no longer counts this thread.
             let Some(left) = linger.checked_sub(begun.elapsed()).filter(|d| !d.is_zero()) else { break };
             s.idle += 1;
             self.changed.wait_for(&mut s, left);

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Spare free sections per log of all contexts that are required to give a file an exclusive stream, or to open a
-/// section for one. A shared stream opens sections down to this many in total.
+/// Spare free sections that are required: per log of all contexts, to give a file an exclusive stream and to
+/// open a section for one; in total, to open a section for a shared stream.
 const SPARE_TO_PROMOTE: u64 = 8;
 const SPARE_TO_GO_ON: u64 = 4;
 const SPARE_TO_SHARE: u64 = 12;
@@ -116,8 +116,8 @@ impl Writeback {
         }
     }
 
-    /// Forgets an inode about to be freed, which has no pages left: its number may soon name another file, which must
-    /// not meet it on a list.
+    /// Forgets an inode about to be freed, which has no pages left: its number may soon name another file,
+    /// which must not find the old inode on a list.
     pub(crate) fn forget(&self, inode: &Arc<Inode>) {
         let is_clean = inode.pages.lock().dirty() == 0;
         invariant!(self.base.health, is_clean, "a freed inode has dirty pages", else {});

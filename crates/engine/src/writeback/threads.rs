@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// Idle time after which a thread ends.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Upper bound on threads, whatever the number of processors.
+/// Upper bound on threads, for any number of processors.
 const MAX_THREADS: usize = 132;
 /// Batches of one file before the next file is served (64 MiB).
 const QUANTUM: u32 = 16;

@@ -1,4 +1,4 @@
-//! Throttling: a writer ahead of the device waits here without locks, and does not write back on its own.
+//! Throttling: a writer ahead of the device waits here without locks, and does not write back itself.
 use super::Context;
 use super::Writeback;
 use crate::error::Result;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// Longest wait before the limits are checked again.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Without progress for this long, the writer flushes itself and so sees the error.
+/// After this time without progress the writer flushes itself, and so gets the error.
 const STALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Fractions of the cache: the limit of dirty pages, and the threshold of background writeback.
 const HARD_PART: u64 = 2;

@@ -1,4 +1,5 @@
-//! When freed segments are discarded: deleted data stays on the device for as long as the rule says, also over unmounts.
+//! When freed segments are discarded: deleted data stays on the device for the time of the rule, also over
+//! unmounts.
 use crate::common::{assert_clean, fresh, quiet};
 use segno_device::{BlockDevice, FileDevice, HostStorage, MemDevice, OpenOptions};
 use segno_engine::lab::{self, Probe};
@@ -163,7 +164,7 @@ fn a_discarded_segment_is_not_discarded_again_by_the_next_mount() {
     assert_eq!(discarded(&rig), 0);
 }
 
-/// Blocks of the main area that have content, those that are valid, and whether the checkpoint says that no more have.
+/// Blocks of the main area that have content, valid blocks, and whether the checkpoint is marked as trimmed.
 fn content(dev: &MemDevice) -> (usize, usize, bool) {
     let mut blocks = vec![Block::zeroed(); dev.block_count() as usize];
     dev.read(0, &mut blocks).unwrap();
@@ -175,7 +176,7 @@ fn content(dev: &MemDevice) -> (usize, usize, bool) {
     (filled, newest.valid_block_count.get() as usize, newest.flags().contains(CpFlags::TRIMMED))
 }
 
-/// What fsck.f2fs says of the checkpoint.
+/// The state of the checkpoint as fsck.f2fs prints it.
 fn state(dev: &MemDevice) -> String {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("image");

@@ -160,7 +160,8 @@ fn reasons_for_a_checkpoint_are_counted() {
     assert_eq!(all, v.stats().fsync_checkpoints.load(Ordering::Relaxed));
 }
 
-/// An attribute that was removed before an fsync of another file does not come back, as in Linux with the option.
+/// An attribute that was removed before an fsync of another file does not reappear, as in Linux with the
+/// option.
 #[test]
 fn with_fastboot_every_fsync_of_a_changed_file_is_a_checkpoint() {
     let dev = fresh(96, &MkfsOptions::default());
@@ -237,7 +238,7 @@ fn logs_filled_by_fsyncs_are_prepared_even_if_each_is_a_checkpoint() {
 /// Blocks of one file in several direct nodes: all data in one write, then all nodes in one.
 #[test]
 fn an_fsync_writes_all_nodes_of_the_file_at_once() {
-    // 923 blocks in the inode at most, 1018 in each direct node.
+    // Up to 923 blocks in the inode, 1018 in each direct node.
     const PLACES: [u64; 4] = [0, 1500, 2600, 3700];
     for (mode, flushes) in [(FsyncMode::Strict, 2), (FsyncMode::Posix, 1)] {
         let dev = Arc::new(CountDevice::new(MemDevice::from_snapshot(

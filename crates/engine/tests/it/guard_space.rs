@@ -36,7 +36,7 @@ fn full_device(zoned: bool) -> Arc<ZonedDevice> {
     dev
 }
 
-/// A small volume with this many sections reserved and 1 % of overprovision.
+/// A small volume with `sections` reserved sections and 1 % of overprovision.
 fn reserved(sections: u32) -> Arc<MemDevice> {
     let opts = MkfsOptions {
         overprovision_percent: Some(1.0),
@@ -140,7 +140,7 @@ fn beyond_the_guard_allocations_fail_before_overwrites() {
     }
 }
 
-/// Where the whole user space is one file, its blocks move to what is kept from users.
+/// If one file fills the whole user space, its blocks move to the space kept from users.
 #[test]
 fn ranges_of_a_full_volume_move() {
     for (zoned, mode) in [(false, AllocMode::Adaptive), (false, AllocMode::Lfs), (true, AllocMode::default())]
@@ -211,7 +211,8 @@ fn nodes_beyond_the_guard_are_refused_and_blocks_are_not() {
     assert_clean(&*dev);
 }
 
-/// Volumes made without the option, or by others, stay usable: what is there can be read, recovered and deleted.
+/// Volumes made without the option, or by others, stay usable: their files can be read, recovered and
+/// deleted.
 #[test]
 fn a_volume_beyond_the_guard_mounts_with_the_option() {
     let dev = reserved(GUARDS_512);

@@ -96,7 +96,7 @@ struct Storage {
 }
 
 impl Storage {
-    /// The options of a mount that sees the storage through other devices.
+    /// Options of a mount with another device for the external journal, if one is given.
     fn options(&self, side: Option<Arc<dyn BlockDevice>>) -> MountOptions {
         let journal = match side {
             Some(side) => JournalMode::External(JournalArea::whole(side)),
@@ -314,7 +314,8 @@ fn recovery_in_memory_has_a_limit() {
     assert_eq!(volume.lookup(Ino::ROOT, b"23999").unwrap().mode & 0o777, 0o600);
 }
 
-/// One byte of the newest checkpoint changes: all that is left is the older one, which the journal does not follow.
+/// After a change of one byte in the newest checkpoint only the older one is left, which the journal does not
+/// follow.
 #[test]
 fn a_journal_ahead_of_its_volume_is_not_given_up() {
     for (case, storage) in [("journal", journal()), ("external journal", external())] {

@@ -95,7 +95,7 @@ fn wear_to(v: &Volume, percent: u64, every: u64, mut synced: impl FnMut(&[u64]))
     (ino, versions)
 }
 
-/// With a journal on a device of its own, that device too.
+/// Options, and the device of an external journal, which they use if `with`.
 fn journaled(with: bool) -> (MountOptions, Arc<MemDevice>) {
     let journal = Arc::new(MemDevice::new(4096));
     let mode =

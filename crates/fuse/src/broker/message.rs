@@ -38,7 +38,7 @@ impl Call {
         [what, flag.into(), a, b, c, d, e, f, g, h]
     }
 
-    /// The reverse of [`Self::to_bytes`]; `None` for all else.
+    /// The reverse of [`Self::to_bytes`]; `None` for any other bytes.
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         let &[what, flag, ref number @ ..] = bytes else { return None };
         let volume_bytes = u64::from_le_bytes(number.try_into().ok()?);
@@ -55,7 +55,8 @@ impl Call {
     }
 }
 
-/// Failures that a server tells apart: the process has no right to mount, and the mount is in use. All others are of the first kind.
+/// Kinds of failure that a server distinguishes: the process has no right to mount, and the mount is in use.
+/// All other failures are of the first kind.
 const KINDS: [(u8, io::ErrorKind); 3] =
     [(1, io::ErrorKind::Other), (5, io::ErrorKind::PermissionDenied), (6, io::ErrorKind::ResourceBusy)];
 

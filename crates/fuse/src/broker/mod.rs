@@ -44,7 +44,7 @@ pub fn run_broker_if_called() {
     exit(done.is_err().into())
 }
 
-/// The process, as its server knows it. The sockets close with the server, however it ends.
+/// The broker process, on the side of its server. The sockets close when the server ends in any way.
 #[derive(Debug)]
 pub struct Broker {
     control: OwnedFd,
@@ -70,7 +70,7 @@ impl Broker {
         let (control, theirs) = pair()?;
         let (callers, answers) = pair()?;
         let mut command = Command::new("/proc/self/exe");
-        // It shall keep neither a terminal nor a directory busy.
+        // It must keep neither a terminal nor a directory busy.
         command.arg0(NAME).args(spec.to_args()).current_dir("/");
         command.stdin(theirs).stdout(answers).stderr(Stdio::null());
         let process = command.spawn().map_err(|e| {

@@ -223,7 +223,8 @@ mod tests {
         });
     }
 
-    /// Whoever may rename a directory above leads the broker to no other mount, and does not keep this one.
+    /// A user who may rename a parent directory can neither make the broker unmount another mount nor prevent
+    /// it from unmounting this one.
     #[test]
     fn the_mount_is_unmounted_where_it_is_now() {
         let above = tempfile::tempdir().unwrap();

@@ -4,7 +4,7 @@ use crate::options::{AtDeath, FuseOptions, options};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-/// Words for what becomes of the mount when the server was killed.
+/// Words for the fate of the mount after the server was killed.
 const ENDS: [(AtDeath, &str); 3] =
     [(AtDeath::Stay, "stay"), (AtDeath::Unmount, "auto_unmount"), (AtDeath::MakeRoom, "make_room")];
 
@@ -40,7 +40,7 @@ impl Spec {
         first.into_iter().chain(self.options.iter().map(OsString::from)).collect()
     }
 
-    /// The reverse of [`Self::to_args`]; `None` for all else.
+    /// The reverse of [`Self::to_args`]; `None` for any other arguments.
     pub(super) fn parse(args: &[OsString]) -> Option<Self> {
         let [dir, source, kind, value, end, options @ ..] = args else { return None };
         let text = |word: &OsStr| word.to_str().map(str::to_owned);

@@ -47,7 +47,7 @@ impl Flag {
 
     /// The word that sets the bit of mount(2), the word that clears it, and the bit.
     pub fn remount(&self) -> (&'static str, &'static str, MountFlags) {
-        // The bits of dev, suid and exec say no.
+        // The bits of dev, suid and exec are inverted.
         match self.opposite.strip_prefix("no") == Some(self.name) {
             true => (self.opposite, self.name, self.remount),
             false => (self.name, self.opposite, self.remount),

@@ -26,15 +26,15 @@ pub enum Choice {
     IoUring,
 }
 
-/// What becomes of a mount whose server is killed.
+/// Fate of a mount whose server is killed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AtDeath {
     /// It stays, and requests fail with ENOTCONN.
     #[default]
     Stay,
-    /// It ends, and the system's log says so.
+    /// It ends, with a line in the system's log.
     Unmount,
-    /// It ends: whoever started the server mounts again.
+    /// It ends, so that the process that started the server can mount again.
     MakeRoom,
 }
 
@@ -57,7 +57,7 @@ pub struct FuseOptions {
     pub acl: bool,
     /// Flags and options for the kernel, as given (`dev`, `suid`, `noexec` …).
     pub extra: Vec<String>,
-    /// What becomes of the mount when the server is killed.
+    /// Fate of the mount when the server is killed.
     pub at_death: AtDeath,
     /// Number of server threads; 0 is automatic.
     pub threads: usize,
@@ -71,13 +71,13 @@ pub struct FuseOptions {
     pub shutdown: bool,
     /// Owner and permissions to show.
     pub ownership: Ownership,
-    /// What [`crate::OPTIONS_XATTR`] reads as.
+    /// The value of [`crate::OPTIONS_XATTR`].
     pub in_force: String,
 }
 
 impl FuseOptions {
-    /// The defaults. A mount by root behaves like any other file system of the machine: device nodes and set-user-ID
-    /// bits count and every user may enter.
+    /// The defaults. A mount by root behaves like any other file system of the machine: device nodes and
+    /// set-user-ID bits are effective, and every user has access.
     #[must_use]
     pub fn of_user(root: bool) -> Self {
         let extra = if root { vec!["dev".to_owned(), "suid".to_owned()] } else { Vec::new() };
@@ -102,7 +102,8 @@ impl FuseOptions {
         self.extra.iter().any(|flag| flag == "sync" || flag == "dirsync")
     }
 
-    /// Whether the kernel checks ACLs: they would grant or deny what an owner or mode that is only shown does not.
+    /// Whether the kernel checks ACLs. It does not if the mount shows another owner or mode, which ACLs would
+    /// contradict.
     #[must_use]
     pub fn checks_acl(&self, engine: &MountOptions) -> bool {
         engine.acl && self.ownership == Ownership::default()

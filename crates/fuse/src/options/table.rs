@@ -1,4 +1,5 @@
-//! The mount options of the server, and the flags for the kernel. A row is the whole of an option. The engine has the table of its own.
+//! The mount options of the server, and the flags for the kernel. A row defines an option completely. Options
+//! of the engine are in its own table.
 use super::flag::Flag;
 use super::{AtDeath, Choice, FuseOptions};
 use rustix::mount::MountFlags;

@@ -95,7 +95,7 @@ fn same(mount: &Mount, path: &Path, after: &str) {
     compare(mount, &fs::symlink_metadata(path).unwrap(), after);
 }
 
-/// Compares attributes from the kernel with those of the volume.
+/// Compares attributes from the kernel with attributes of the volume.
 pub(super) fn compare(mount: &Mount, seen: &Metadata, after: &str) {
     let is = mount.server.volume.getattr(Ino(seen.ino() as u32)).unwrap();
     let time = |t: segno_engine::Time| (t.secs, i64::from(t.nsec));

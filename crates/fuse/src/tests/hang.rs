@@ -1,4 +1,4 @@
-//! Callers never hang, whatever happens to the server.
+//! Callers never hang, even if the server dies.
 use super::{each_transport, unmount_idle};
 use rustix::mount::{UnmountFlags, unmount};
 use std::fs::{self, File};

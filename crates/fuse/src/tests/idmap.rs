@@ -14,10 +14,10 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 
 const OPTIONS: [&str; 2] = ["allow_other", "default_permissions"];
-/// A user of the volume, and what the second mount makes of it.
+/// A user of the volume, and its number on the second mount.
 const USER: u32 = 5;
 const SHOWN: u32 = FIRST + USER;
-/// The second mount shows users and groups from 0 as those from here.
+/// The second mount shows users and groups from 0 as numbers from this one.
 const FIRST: u32 = 1000;
 const COUNT: u32 = 10;
 /// Owner of nothing on the second mount.
@@ -112,7 +112,7 @@ fn by<T: Send>(user: u32, call: impl FnOnce() -> Result<T> + Send) -> Result<T> 
     })
 }
 
-/// An operation of which the kernel leaves to the server whether the caller owns the file.
+/// An operation for which the kernel leaves the check of the owner to the server.
 fn advise(user: u32, file: &Path) -> Result<()> {
     by(user, || setxattr(file, "system.advise", &[1], XattrFlags::empty()))
 }
@@ -157,7 +157,8 @@ fn numbers_are_mapped_both_ways(mount: &Mount) {
     assert_eq!(chmod(USER, &second.path("own")), Err(Errno::PERM));
 }
 
-/// The kernel does not say which mount a caller uses: none is taken for an owner then, but for the capabilities it has.
+/// The kernel does not report which mount a caller uses. So no caller counts as an owner; only its
+/// capabilities count.
 fn nobody_passes_for_an_owner(mount: &Mount) {
     let Some(second) = idmapped(mount) else { return };
     let own = mount.path().join("own");

@@ -142,7 +142,7 @@ impl Drop for Mount {
     }
 }
 
-/// Until exec a child holds copies of all descriptors of this process, including those of other tests.
+/// Until exec a child holds copies of all descriptors of this process, including descriptors of other tests.
 static CHILDREN: RwLock<()> = RwLock::new(());
 
 /// Runs a program to its end.

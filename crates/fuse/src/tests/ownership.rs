@@ -1,4 +1,4 @@
-//! `uid=`, `gid=` and the masks: what stat(2) shows, what chmod and chown change, and what is stored.
+//! `uid=`, `gid=` and the masks: attributes from stat(2), effect of chmod and chown, and the stored values.
 use super::{Mount, volume};
 use crate::attr::ino_of;
 use crate::block::Backing;

@@ -17,7 +17,7 @@ const OPTIONS: [&str; 3] = ["allow_other", "default_permissions", "suid"];
 /// A program that prints its effective user with `-u`.
 const ID: &str = "/usr/bin/id";
 const PAGE: usize = 4096;
-/// Number of bytes behind the program that may be zeroed.
+/// Number of bytes after the program that may be zeroed.
 const TAIL: u64 = 4 * PAGE as u64;
 const CAPABILITY: &[u8] = b"security.capability";
 /// Permits and enables CAP_SETUID.

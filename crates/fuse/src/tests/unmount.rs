@@ -1,4 +1,5 @@
-//! A plain unmount fails only while the mount is in use, not for requests that the kernel has in flight itself.
+//! A plain unmount fails only while the mount is in use, not because of requests that the kernel itself has
+//! in flight.
 use super::{Mount, unmount_idle, volume_on};
 use crate::options::Choice;
 use rustix::fs::{Advice, fadvise};

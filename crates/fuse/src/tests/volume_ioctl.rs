@@ -53,7 +53,7 @@ impl Scene {
         self.mount.path()
     }
 
-    /// The volume as the next mount sees it.
+    /// The volume, mounted again.
     fn again(&self) -> Arc<Volume> {
         let device: Arc<dyn BlockDevice> = self.device.clone();
         Volume::mount(device, MountOptions::default()).unwrap()
@@ -160,7 +160,7 @@ fn make_files(s: &Scene) {
     new("unsynced");
 }
 
-/// Sizes of the files as the next mount sees them.
+/// Sizes of the files after another mount.
 fn found(s: &Scene) -> [Option<u64>; 2] {
     let volume = s.again();
     [&b"fsynced"[..], b"unsynced"].map(|name| volume.lookup(volume.root(), name).ok().map(|a| a.size))

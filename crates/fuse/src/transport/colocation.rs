@@ -1,10 +1,10 @@
 //! Threads on /dev/fuse run on the CPU of their caller while there is only one.
 //!
-//! The kernel wakes a waiting thread for each request, on an idle CPU if there is one, and the reply wakes the caller.
-//! Waking an idle CPU takes longer than a small request. So after many requests in a row of one caller, none of which
-//! waited, all threads are bound to the CPU that it runs on, and deliver replies at `SCHED_IDLE`, so that it stays there.
-//! Another caller, an fsync or a wait for a device ends this: the scheduler places the threads again, and requests of
-//! several callers are served in parallel.
+//! The kernel wakes a waiting thread for each request, on an idle CPU if there is one, and the reply wakes
+//! the caller. Waking an idle CPU takes longer than a small request. So after many requests in a row of one
+//! caller, none of which waited, all threads are bound to the caller's CPU, and deliver replies at
+//! `SCHED_IDLE`, so that the caller stays there. Another caller, an fsync or a wait for a device ends this:
+//! the scheduler places the threads again, and requests of several callers are served in parallel.
 use super::sched_idle::IdlePolicy;
 use crate::wire::{InHeader, Opcode};
 use parking_lot::Mutex;
@@ -39,8 +39,9 @@ pub(crate) struct Colocation {
     run: AtomicU32,
     /// Whether `binding` has a CPU.
     bound: AtomicBool,
-    /// Not waited for while another thread changes it: that may be a thread at `SCHED_IDLE`, for which a thread that holds locks of
-    /// the engine should not wait. What is not changed now is changed at the next request of another caller, or the next wait.
+    /// Requests only try to take it: the holder may be a thread at `SCHED_IDLE`, for which a thread that
+    /// holds locks of the engine should not wait. A change that is skipped is made at the next request of
+    /// another caller, or the next wait for a device.
     binding: Mutex<Binding>,
 }
 
@@ -75,7 +76,7 @@ impl Colocation {
         before_waits(Some(a_wait_begins));
     }
 
-    /// Counts a request. Those of the kernel itself have no caller.
+    /// Counts a request. Requests of the kernel itself have no caller.
     pub(crate) fn count(&self, head: &InHeader) {
         if head.pid == 0 {
             return;

@@ -66,7 +66,7 @@ struct ThreadState {
 impl IdlePolicy {
     /// `permitted`: threads may switch policies if they can.
     pub(crate) fn new(permitted: bool) -> Self {
-        // Tested on a thread of its own, as it may be unable to leave `SCHED_IDLE` again.
+        // Tested on a new thread, as it may be unable to leave `SCHED_IDLE` again.
         let allowed = permitted && thread::spawn(can_switch_policy).join().unwrap_or(false);
         let watcher = if allowed { Watcher::start() } else { None };
         Self { started: Instant::now(), paused_until: AtomicU64::new(0), watcher }
@@ -99,7 +99,7 @@ impl ReplyThread {
         Self { shared, state }
     }
 
-    /// Serves one request; the watcher sees the progress.
+    /// Serves one request, with its progress visible to the watcher.
     pub(crate) fn serve<R>(&self, request: impl FnOnce() -> R) -> R {
         self.state.progress.fetch_add(1, Ordering::Relaxed);
         let done = request();

@@ -1,6 +1,7 @@
-//! Short time slices for threads that serve requests. Beside computing processes the scheduler of Linux 6.12 and later lets a
-//! thread that wakes up go first if its slice is the shorter one, and a request is served in a fraction of it. With the usual
-//! slice each of the wakes of an fsync waits for the end of another process's, some milliseconds.
+//! Short time slices for threads that serve requests. If other processes compute, the scheduler of Linux 6.12
+//! and later runs a thread that wakes up first if its slice is the shorter one, and a request is served in a
+//! fraction of it. With the usual slice each wakeup of an fsync waits until the slice of another process
+//! ends, some milliseconds.
 use std::io;
 
 /// The shortest that the kernel has.
@@ -25,7 +26,7 @@ const SIZE: u32 = size_of::<SchedAttr>() as u32;
 /// Gives the calling thread short slices. Earlier kernels ignore that.
 pub(super) fn shorten() -> io::Result<()> {
     let mut attr = attributes()?;
-    // Read back, a policy with a priority or a deadline of its own is not the server's to change.
+    // The server changes no other policy: it may have a priority or a deadline.
     if attr.policy != libc::SCHED_OTHER.cast_unsigned() {
         return Ok(());
     }
@@ -61,7 +62,7 @@ mod tests {
         .join()
         .unwrap();
         assert_eq!((after.policy, after.nice), (before.policy, before.nice));
-        // Kernels without slices of a thread's own report none.
+        // Kernels without slices per thread report none.
         assert!(after.runtime == SLICE_NS || before.runtime == 0, "{after:?}");
     }
 }

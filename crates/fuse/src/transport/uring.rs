@@ -1,7 +1,8 @@
-//! Requests through io_uring (Linux 6.14). The kernel has one queue per CPU and puts a request into the queue of its
-//! caller's CPU. A worker serves one entry of a queue: a thread bound to that CPU with a ring of its own. The entry is
-//! available exactly while the thread is idle, so a thread that waits for the disk does not delay other requests. The
-//! kernel prefers the entry returned last, so a single client is served by one thread with warm caches.
+//! Requests through io_uring (Linux 6.14). The kernel has one queue per CPU and puts a request into the queue
+//! of its caller's CPU. A worker serves one entry of a queue: a thread bound to that CPU, with a private
+//! ring. The entry is available exactly while the thread is idle, so a thread that waits for the disk does
+//! not delay other requests. The kernel prefers the entry returned last, so a single client is served by one
+//! thread with warm caches.
 use super::affinity::Affinity;
 use super::memory::{Buffer, PAGE};
 use super::sched_idle::{IdlePolicy, PROMPT, ReplyThread};
@@ -20,8 +21,8 @@ use zerocopy::{FromBytes, IntoBytes};
 
 const REGISTER: u32 = 1;
 const COMMIT_AND_FETCH: u32 = 2;
-/// Layout of the header page: header in and out, the operation's structure, the state of the entry. Behind these, at a
-/// place of our own choice, the description of the two buffers.
+/// Layout of the header page: header in and out, the operation's structure, the state of the entry. The
+/// description of the two buffers follows; its place is not given by the protocol.
 const ARG_AT: usize = 128;
 const ENTRY_AT: usize = 256;
 const HEADER_LEN: usize = ENTRY_AT + size_of::<RingEntry>();
@@ -56,8 +57,8 @@ enum Completion {
     End,
 }
 
-/// A ring that takes nothing yet, and that will take commands to its own files and nothing else: a filter of system calls does not
-/// see what a ring is given.
+/// A ring that is not enabled yet, and that will accept only commands to its registered files: a filter of
+/// system calls does not inspect the operations of a ring.
 fn restricted() -> io::Result<IoUring<Entry128, cqueue::Entry>> {
     let ring = IoUring::builder().setup_single_issuer().setup_defer_taskrun().setup_r_disabled().build(2)?;
     ring.submitter().register_restrictions(&mut [
@@ -68,7 +69,7 @@ fn restricted() -> io::Result<IoUring<Entry128, cqueue::Entry>> {
     Ok(ring)
 }
 
-/// Lets a ring serve this connection.
+/// Enables a ring to serve this connection.
 fn enable(ring: &IoUring<Entry128, cqueue::Entry>, dev: &OwnedFd) -> io::Result<()> {
     let submitter = ring.submitter();
     submitter.register_files(&[dev.as_raw_fd()])?;
@@ -189,7 +190,7 @@ impl Worker {
         let arg = head_page.get(ARG_AT..ENTRY_AT).unwrap_or_default();
         let sent = entry.payload_sz as usize;
         let write = (head.opcode == Opcode::Write as u32).then_some(arg);
-        // Of several WRITEs of cached pages in a row, a caller waits for the last at most.
+        // Of several WRITEs of cached pages in a row, a caller waits for no more than the last one.
         let writes_back = write.is_some_and(|arg| {
             WriteIn::read_from_prefix(arg).is_ok_and(|(write, _)| write.write_flags & WRITE_CACHE != 0)
         });

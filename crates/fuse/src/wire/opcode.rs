@@ -22,7 +22,7 @@ macro_rules! opcodes {
     };
 }
 
-// Name, code, and the structure behind the header.
+// Name, code, and the structure after the header.
 opcodes! {
     Lookup = 1: (), Forget = 2: ForgetIn, GetAttr = 3: GetAttrIn, SetAttr = 4: SetAttrIn, ReadLink = 5: (),
     Symlink = 6: (), Mknod = 8: MknodIn, Mkdir = 9: MkdirIn, Unlink = 10: (), Rmdir = 11: (),

@@ -34,7 +34,7 @@ pub enum CheckpointReason {
     Sync,
     /// The volume is being unmounted.
     Umount,
-    /// It is unmounted, and all free blocks were discarded since.
+    /// The volume was unmounted, and all free blocks were discarded since.
     UmountTrimmed,
     /// Recovery ends.
     Recovery,
@@ -56,9 +56,9 @@ pub struct CpState {
     pub kbytes_written: u64,
     /// Checksum of the header.
     pub crc: u32,
-    /// Whether it is that of the format, and no other one was written since.
+    /// Whether it was written by the format, and no other checkpoint was written since.
     pub is_first: bool,
-    /// Whether the last one that was written shows others no work.
+    /// Whether the checkpoint last written hides work from other implementations.
     pub guarded: bool,
 }
 
@@ -79,7 +79,7 @@ impl CpState {
     pub fn is_trimmed(&self) -> bool {
         self.header.view::<RawCheckpoint>().flags().contains(CpFlags::TRIMMED)
     }
-    /// What the footers of nodes carry after this checkpoint.
+    /// Stamp in the footers of nodes that are written after this checkpoint.
     pub fn stamp(&self) -> Stamp {
         Stamp::after(self.header.view(), self.crc)
     }
@@ -239,8 +239,8 @@ impl Commit {
         Ok(self.nodes.space.committed())
     }
 
-    /// With a journal each log leaves out the block at its position. The last checkpoint of a mount leaves zones as others expect them,
-    /// written up to the positions.
+    /// With a journal each log leaves out the block at its position. The last checkpoint of a mount leaves
+    /// zones as other implementations expect them, written up to the positions.
     fn positions_of_logs(&self, reason: CheckpointReason) -> Result<[Log; 6]> {
         // Blocks in front of a position are written before the checkpoint is durable.
         let _order = self.files.in_order();
@@ -264,7 +264,7 @@ impl Commit {
         Ok(())
     }
 
-    /// Writes every dirty node: indirect nodes, then those of directories, then of files.
+    /// Writes every dirty node: indirect nodes, then nodes of directories, then of files.
     fn write_all_nodes(&self, nodes: &mut FrozenNodes) -> Result<()> {
         let dirty = nodes.take();
         let mut written = 0;
@@ -371,11 +371,11 @@ impl Commit {
         invariant!(self.base.health, follows, "a checkpoint does not follow the one before");
         let last = start.offset(blocks.len() as u32);
         self.base.dev.write(start, &blocks.iter().collect::<Vec<_>>())?;
-        // The journal learns of the checkpoint before the pack counts: whichever is durable after a cut, records and checkpoint belong
-        // together.
+        // The checkpoint is announced in the journal before its pack is valid, so the records fit either
+        // checkpoint that may be in force after a cut.
         self.announce_checkpoint(&header, crc, frozen, logs)?;
         if marks != self.marks(reason) {
-            // The journal has failed: it knows neither this checkpoint nor what follows.
+            // The journal has failed: it has neither this checkpoint nor later changes.
             marks = self.marks(reason);
             header = shown;
             crc = seal(&mut header.0, marks);
@@ -396,7 +396,8 @@ impl Commit {
         Ok(())
     }
 
-    /// What a checkpoint says to others of the journal. The last one of a mount is for everybody.
+    /// Marks that report the journal to later mounts. The last checkpoint of a mount has none: it is complete
+    /// without a journal.
     fn marks(&self, reason: CheckpointReason) -> Marks {
         let is_last = reason.ends_mount();
         Marks {
@@ -417,7 +418,7 @@ fn next_version(state: &CpState) -> u64 {
     state.version().wrapping_add(1)
 }
 
-/// Where a log goes on after the checkpoint.
+/// Where a log continues after the checkpoint.
 fn position(log: &Log) -> Result<LogPosition> {
     if log.next >= BLOCKS_PER_SEG {
         return Err(Error::NoSpace);

@@ -1,9 +1,10 @@
-//! Nodes written to the chain ahead of a boundary. An fsync waits from the boundary to the end of a checkpoint, most of which was writing nodes;
-//! while these are written it goes on.
+//! Nodes written to the chain ahead of a boundary. An fsync waits from the boundary to the end of a
+//! checkpoint, and most of that time was spent writing nodes. Fsyncs continue while nodes are written ahead.
 //!
-//! They carry no mark, so recovery takes them for nodes whose fsync did not return, unless one comes later in the chain and
-//! returns: then they are what it would have written. So a clean inode is not one that an fsync has nothing to do for
-//! ([`Change::WrittenAhead`]). An fsync and a batch exclude each other by the chain's lock, which no batch holds for long.
+//! These nodes carry no mark, so recovery treats them as nodes of an fsync that did not return. If an fsync
+//! of the inode follows in the chain and returns, they are the nodes that it would have written. So an fsync
+//! of a clean inode may still have to write a mark ([`Change::WrittenAhead`]). The chain's lock excludes an
+//! fsync and a batch from each other; no batch holds it for long.
 use crate::commit::Commit;
 use crate::error::Result;
 use crate::nodes::{Change, Marks, NodeFrame, NodeState, NodeWrite};
@@ -11,16 +12,17 @@ use crate::stat;
 use segno_format::sit::LogType;
 use std::sync::Arc;
 
-/// Nodes written with the chain's lock held: as much as a large write takes.
+/// Nodes written under one hold of the chain's lock: the size of a large write.
 const BATCH: usize = 128;
 /// Writers may change nodes again as fast as they are written.
 const ROUNDS: usize = 3;
-/// A checkpoint with fewer is short.
+/// A checkpoint with fewer dirty nodes is short.
 const FEW: usize = 16;
 
 impl Commit {
-    /// Writes most nodes of files for the checkpoint whose boundary is about to be drawn. Stops where there is no room to write a node twice, and
-    /// when it no longer gains on the writers. With a journal no fsync waits for a checkpoint.
+    /// Writes most nodes of files for the checkpoint whose boundary is about to be drawn. Stops when few are
+    /// left, after [`ROUNDS`], or if there is no room to write a node twice. With a journal no fsync waits
+    /// for a checkpoint.
     pub fn write_nodes_ahead(&self) -> Result<()> {
         if self.journal().is_some() {
             return Ok(());
@@ -40,7 +42,7 @@ impl Commit {
         Ok(())
     }
 
-    /// False if the rest is left to the checkpoint.
+    /// Returns false if the rest is left to the checkpoint.
     fn write_batch_ahead(&self, batch: &[Arc<NodeFrame>]) -> Result<bool> {
         let op = self.enter_for_chain()?;
         let mut chain = self.base.tx.chain.lock();
@@ -60,12 +62,14 @@ impl Commit {
     }
 }
 
-/// A node that only moves is left to the checkpoint, and those of directories are in another log.
+/// Whether a node may be written to the chain. A node that cleaning only moves is left to the checkpoint;
+/// nodes of directories are in another log.
 fn is_for_chain(frame: &Arc<NodeFrame>) -> bool {
     frame.state() == NodeState::Changed && frame.log() == LogType::WarmNode
 }
 
-/// Explores all schedules of a batch with the boundary behind it, and an fsync: `cargo test -p segno-engine --features loom models`.
+/// Explores all schedules of a batch, the boundary after it, and an fsync:
+/// `cargo test -p segno-engine --features loom models`.
 #[cfg(all(test, feature = "loom"))]
 mod models {
     use super::*;

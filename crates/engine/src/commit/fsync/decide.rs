@@ -68,15 +68,17 @@ pub fn route(f: &InodeHistory) -> Route {
     if let Some(why) = first(&never) {
         return Route::Checkpoint(why);
     }
-    // The name is durable already and replay leaves names alone, so the nodes suffice unless a name is to be gone.
+    // The name is durable already and replay does not change names, so the nodes suffice unless a name was
+    // removed.
     if f.in_checkpoint || f.entry_logged {
         return if f.unlinked { Route::Checkpoint(CpReason::Unlinked) } else { Route::Chain { dent: false } };
     }
-    // Without a durable name nothing leads to the inode after a crash.
+    // Without a durable name the inode is unreachable after a crash.
     if f.links == 0 {
         return Route::Nothing;
     }
-    // Replay makes one name, in the directory of `i_pino`: that has to be there, be the only name, and collide with none.
+    // Replay makes one name, in the directory of `i_pino`: the directory must exist in the checkpoint, and
+    // the name must be the only one and collide with no other.
     let not_new = [
         (f.links != 1, CpReason::Links),
         (f.lost_pino, CpReason::LostParent),

@@ -203,7 +203,7 @@ impl Commit {
         }
     }
 
-    /// What decides about the fsync; `promised` tells that its nodes have room.
+    /// Input to the choice of a [`Route`]. `promised`: room for the nodes is promised.
     fn history(&self, inode: &Inode, promised: bool) -> Result<InodeHistory> {
         let (regular, compressed, links, advise, parent) =
             inode.get(|i| (i.is_reg(), i.is_compressed(), i.i_links.get(), i.advise(), Ino(i.i_pino.get())));

@@ -125,7 +125,8 @@ impl Commit {
         journal.disable(why);
     }
 
-    /// Appends sections of ascending epochs as one group, all or nothing. Returns false if there are none.
+    /// Appends sections of ascending epochs as one group, all or nothing. Returns false if `sections` is
+    /// empty.
     fn write_epoch(&self, journal: &MountedJournal, sections: Vec<Section>) -> segno_journal::Result<bool> {
         let Some(epoch) = sections.first().map(|s| s.epoch) else { return Ok(false) };
         let (times, group) = (&self.base.stats.journal, Group { kind: Kind::Epoch, epoch, sections });
@@ -192,7 +193,7 @@ impl Commit {
     ) -> Result<()> {
         let version = header.view::<RawCheckpoint>().checkpoint_ver.get();
         let announced = self.canaries(logs).and_then(|canaries| {
-            // Flushed on its own: the pack must not become valid while the journal does not know it.
+            // Flushed separately: the pack must not become valid before its announcement is durable.
             journal.ring.intend(CpIntent { version, crc, boundary, canaries })?;
             Ok(journal.ring.flush()?)
         });
@@ -260,7 +261,8 @@ impl Commit {
         journal.checkpointed();
         if journal.is_failed() {
             self.base.tx.epochs.set(0);
-            // The checkpoint has all that the journal had, and shows others what there is to do.
+            // The checkpoint has all changes that the journal had, and hides no work from other
+            // implementations.
             if !guarded {
                 self.base.health.guard(false)?;
             }

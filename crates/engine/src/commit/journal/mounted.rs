@@ -7,7 +7,7 @@ use crate::transaction::Taken;
 use segno_device::Operation;
 use segno_journal::Journal;
 
-/// Background steps after which a checkpoint is due. Bounds recovery time, and frees what was deleted.
+/// Background steps after which a checkpoint is due. Bounds recovery time, and frees deleted blocks.
 const STEPS: u32 = 30;
 /// Pending records that end an epoch, if the ring is large enough.
 const COMMIT_BYTES: u64 = 8 << 20;

@@ -18,8 +18,8 @@ pub enum Found {
 }
 
 impl Commit {
-    /// Looks for the journal; writes nothing. `foreign` says that an fsync was logged after the checkpoint. A volume
-    /// with a journal never logs one, so another implementation has used it.
+    /// Looks for the journal; writes nothing. `foreign`: an fsync was logged after the checkpoint. With a
+    /// journal Segno never logs one, so another implementation has written to the volume.
     pub fn find_journal(&self, foreign: bool) -> Result<Found> {
         let (area, make) = match (&self.base.opts.journal, self.journal_gap()) {
             (JournalMode::External(area), gap) => {
@@ -38,11 +38,11 @@ impl Commit {
         };
         let opened = Journal::open(area.clone(), &self.journal_anchor(), &*self.base.dev.raw);
         let missing = Missing::of(&opened);
-        // A refusal comes before any notice: nothing happens then.
+        // Every check that may refuse comes before a notice: a refused mount has no effect.
         match opened {
             Ok(Opened::Usable(replay)) if foreign => {
                 let found = self.space(area, make)?;
-                // One without records was made by a recovery that was cut off.
+                // A journal without records was made by a recovery that was cut off.
                 if !replay.accepted().is_empty() {
                     self.base.opts.observer.notify(&Notice::JournalForeign);
                 }
@@ -78,14 +78,16 @@ impl Commit {
         }
     }
 
-    /// Refuses an external journal while the one behind the volume has changes that the volume lacks: they would be lost.
+    /// Refuses an external journal while the journal after the volume has changes that the volume lacks: they
+    /// would be lost.
     fn check_gap(&self, gap: Option<Area>) -> Result<()> {
         let Some(gap) = gap else { return Ok(()) };
         let changes = Journal::changes(gap, &self.journal_anchor(), &*self.base.dev.raw)?;
         if changes > 0 { Err(Error::ChangesBehind) } else { Ok(()) }
     }
 
-    /// The space for a new journal, if one is to be made. `auto` does without a journal where it is occupied.
+    /// The space for a new journal, if one is to be made. With `auto` there is no journal if the space is
+    /// occupied.
     fn space(&self, area: Area, make: bool) -> Result<Found> {
         let auto = matches!(self.base.opts.journal, JournalMode::Auto);
         if self.base.opts.read_only || !(make || auto) {
@@ -98,8 +100,8 @@ impl Commit {
         }
     }
 
-    /// Refuses a volume with changes in an external journal that is not the one given, and to write if the volume has a guard and
-    /// its journal is missing.
+    /// Refuses a volume with changes in an external journal other than the given one. Refuses to write if the
+    /// volume has a guard and its journal is missing.
     fn check_present(&self, foreign: bool, missing: Option<Missing>) -> Result<()> {
         self.check_external(foreign)?;
         match missing.filter(|_| self.base.sb.guarded) {
@@ -158,13 +160,15 @@ impl Commit {
         wanted && self.journal().is_some()
     }
 
-    /// Sets the guard, before the checkpoint that ends recovery: that one shows others no work, and there are records after it.
+    /// Sets the guard, before the checkpoint that ends recovery: that checkpoint hides work from other
+    /// implementations, and records follow it.
     pub fn guard_journal(&self) -> Result<()> {
         if self.guards() { self.base.health.guard(true) } else { Ok(()) }
     }
 
-    /// Removes the guard of an earlier mount, after the checkpoint that ends recovery. If its journal failed meanwhile, that checkpoint
-    /// may hide work from others, and the guard stays until the next one.
+    /// Removes the guard of an earlier mount, after the checkpoint that ends recovery. If its journal failed
+    /// meanwhile, that checkpoint may hide work from other implementations, and the guard stays until the
+    /// next one.
     pub fn end_old_guard(&self) -> Result<()> {
         let hides_work = self.cp.lock().guarded;
         if hides_work { Ok(()) } else { self.base.health.guard(false) }

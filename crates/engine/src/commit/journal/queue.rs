@@ -1,5 +1,5 @@
-//! Group commit: one caller commits for all that wait. Callers whose epoch became durable return at once, without
-//! queueing behind later commits.
+//! Group commit: one caller commits for all waiting callers. A caller returns as soon as its epoch is durable
+//! and does not wait for later commits.
 use crate::sync::{Condvar, Mutex};
 
 /// The queue of callers that need a commit.

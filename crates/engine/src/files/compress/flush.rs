@@ -26,7 +26,7 @@ pub struct Cluster {
 }
 
 impl Files {
-    /// Pages of a batch of these files, at most: a cluster fits into any.
+    /// Limit of pages in a batch of these files. Large enough for any of their clusters.
     pub fn batch_most(&self, inodes: &[Arc<Inode>], why: FlushReason) -> usize {
         let compressed = inodes.iter().filter(|i| i.get(RawInode::is_compressed));
         let cluster = compressed.map(|i| cluster_blocks(i) as usize).max();
@@ -94,7 +94,7 @@ impl Files {
         self.base.opts.compression.mode == CompressMode::Fs || inode.packing.load(Ordering::Relaxed)
     }
 
-    /// Compresses the clusters of a batch. What does not become smaller is written plain.
+    /// Compresses the clusters of a batch. A cluster that does not become smaller is written plain.
     pub fn pack_batch(&self, batch: &mut Batch) {
         for part in batch.parts.iter_mut().filter(|p| !p.clusters.is_empty()) {
             let wanted = self.packs(&part.inode);

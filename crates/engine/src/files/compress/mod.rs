@@ -1,12 +1,13 @@
-//! Compressed files. Data is compressed in clusters of 4 to 256 blocks (S); the slots of a cluster lie in one node.
+//! Compressed files. Data is compressed in clusters of 4 to 256 blocks (S); the slots of a cluster are in one
+//! node.
 //!
-//! A *packed* cluster has `COMPRESS_ADDR` in its first slot, the addresses of its n < S stored blocks behind it, and `NEW_ADDR` in
-//! the rest, so that S blocks stay counted and a change never lacks space. Any other cluster is *plain*, like blocks of other
-//! files. Three rules hold for a packed cluster:
+//! A *packed* cluster has `COMPRESS_ADDR` in its first slot, the addresses of its n < S stored blocks in the
+//! next slots, and `NEW_ADDR` in the rest, so that S blocks stay counted and a change never lacks space. Any
+//! other cluster is *plain*, like blocks of other files. Three rules hold for a packed cluster:
 //! * Either none of its pages is cached, or all S are dirty or under writeback. So a change first loads the whole cluster
 //!   (`open`), and reads take it from its pages or unpack it (`read`).
-//! * Only a flush changes its form, and it changes all S slots inside one hold of their node (`flush`). What was written
-//!   before is published only if none of the S pages was dropped meanwhile.
+//! * Only a flush changes its form, and it changes all S slots inside one hold of their node (`flush`). The
+//!   blocks written before are published only if none of the S pages was dropped meanwhile.
 //! * Operations that drop a part of its pages exclude flushes (`Inode::exclude_flush`), since a flush may be about to pack it.
 mod flush;
 mod open;

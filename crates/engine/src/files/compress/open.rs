@@ -21,7 +21,7 @@ impl Opened {
         self.blocks.get(usize::try_from(block.checked_sub(self.first)?).ok()?)
     }
 
-    /// Zeroes what lies past the end of the file: it becomes part of it.
+    /// Zeroes the bytes past the end of the file: they become part of it.
     fn cut(&mut self, size: u64) {
         for (start, block) in (self.first * SIZE..).step_by(BLOCK_SIZE).zip(&mut self.blocks) {
             let kept = size.saturating_sub(start) as usize;
@@ -47,8 +47,8 @@ fn partial(bytes: &Range<u64>, len: u64) -> Vec<u64> {
 }
 
 impl Inode {
-    /// Keeps flushes of a compressed file away, until the result is dropped: a flush changes the form of whole clusters. The
-    /// caller holds the inode's lock and has not entered the gate.
+    /// Excludes flushes of a compressed file until the result is dropped: a flush changes the form of whole
+    /// clusters. The caller holds the inode's lock and has not entered the gate.
     pub fn exclude_flush(&self) -> Option<MutexGuard<'_, (), { rank::FLUSH }>> {
         self.get(RawInode::is_compressed).then(|| self.flush.lock())
     }
@@ -67,7 +67,7 @@ impl Files {
                 blocks.iter().map(|b| Arc::new(Block(*b))).collect()
             }
         };
-        // A change must find a reservation for each block, whatever is on the device.
+        // A change must find a reservation for each block, for any content of the device.
         if self.nodes.map_blocks(&inode.frame, cluster.clone())?.contains(&BlockAddr::NULL) {
             return Err(bad_cluster(inode, "slots of a packed cluster are empty", 0, 1));
         }

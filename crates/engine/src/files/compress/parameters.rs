@@ -19,7 +19,7 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// Those that new compressed files get.
+    /// Parameters of new compressed files.
     pub fn of_mount(c: &Compression) -> Self {
         let flag = if c.checksum { CHECKSUM } else { 0 };
         Self { algorithm: c.algorithm.to_disk(), log_cluster: c.log_cluster, flag }.with_level(c.level)

@@ -13,7 +13,7 @@ use segno_format::{BLOCK_SIZE, BlockAddr};
 use std::sync::Arc;
 use zerocopy::little_endian::{U32, U64};
 
-/// What replacing the slots of clusters amounts to.
+/// Effect of replacing the slots of clusters.
 #[derive(Default)]
 struct Change {
     /// New blocks, and blocks that are freed.
@@ -63,7 +63,7 @@ impl Files {
     }
 }
 
-/// Slots of compressed files: every change replaces those of whole clusters.
+/// Slots of compressed files: every change replaces all slots of a cluster.
 pub struct PackedClusters {
     pub(in crate::files) nodes: Arc<Nodes>,
 }
@@ -135,7 +135,7 @@ impl PackedClusters {
         }
     }
 
-    /// Makes a cluster packed, with its stored blocks at addresses that a journal names. The blocks are not in use yet.
+    /// Makes a cluster packed, with stored blocks at addresses from a journal. The blocks are not in use yet.
     pub fn replay(&self, op: &Op<'_>, inode: &Inode, first: u64, stored: &[BlockAddr]) -> Result<()> {
         let blocks = cluster_of(first, cluster_blocks(inode));
         let span = self.nodes.span_for_write(op, &inode.frame, first)?;
@@ -185,7 +185,8 @@ fn first_slot(cluster: &Cluster, own: &Outgoing) -> u32 {
     own.slot.saturating_sub(own.index.saturating_sub(cluster.first) as u32)
 }
 
-/// The slots of a cluster that was written. Past the end of the file they become empty, but for pages that a write added meanwhile.
+/// The slots of a cluster that was written. Slots past the end of the file become empty, except for pages
+/// that a write added meanwhile.
 fn slots_after(cluster: &Cluster, own: &[Outgoing], pages: &PageMap, len: usize) -> Vec<BlockAddr> {
     let rest = |i: u64| match cluster.packed || pages.page(i).is_some_and(|p| p.dirty) {
         true => BlockAddr::NEW,

@@ -84,8 +84,8 @@ impl PackedClusters {
 }
 
 impl Files {
-    /// Makes the clusters of one form dirty, from a block on, so that the next flush writes them in the other: about `budget` pages.
-    /// Returns the block to continue at. The caller holds no lock.
+    /// Makes clusters of one form dirty, from a block on, about `budget` pages, so that the next flush writes
+    /// them in the other form. Returns the block to continue at. The caller holds no lock.
     pub fn dirty_clusters(
         &self,
         inode: &Arc<Inode>,

@@ -45,7 +45,7 @@ impl Chunk {
     pub(super) fn next(&self, slot: u32) -> Result<Option<Entry<'_>>> {
         self.shape.next(self.area(), slot, 0).map_err(|c| damaged(self.dir, self.location, c))
     }
-    /// The entries from a slot on; none behind one that is damaged.
+    /// The entries from a slot on. A damaged entry ends them with an error.
     pub(super) fn entries(&self, from: u32) -> impl Iterator<Item = Result<Entry<'_>>> {
         let mut slot = Some(from);
         std::iter::from_fn(move || {

@@ -33,7 +33,8 @@ impl Recovery<'_> {
             return Ok(false);
         }
         let (sections, data) = self.read_logged(replay)?;
-        // All numbers of new inodes before the first node is made, which would else be given one of them.
+        // The numbers of all new inodes are claimed before the first node is made, which could otherwise get
+        // one of them.
         sections.iter().filter(|s| creates(s)).try_for_each(|s| self.claim_ino(s.ino))?;
         if self.base.dev.is_zoned() {
             self.position_logs(&CrashedLogs { replay: true, nodes: BTreeSet::new(), data })?;

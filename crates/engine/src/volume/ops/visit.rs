@@ -1,4 +1,4 @@
-//! Reading a whole tree without following damage in circles or copying a block for two owners.
+//! Reading a whole tree of a damaged volume without loops, and without copying a block for two owners.
 use crate::error::{Error, Result};
 use crate::files::Visits;
 use crate::types::Attr;

@@ -34,7 +34,7 @@ fn full(rig: &Rig) -> (Arc<Inode>, u64) {
     (file, blocks)
 }
 
-/// Uses room up until a batch is refused: addresses that no file has.
+/// Uses up room, with addresses that no file has, until a batch is refused.
 fn use_up(rig: &Rig) {
     let v = &rig.volume;
     let owners = vec![RawSummary::data(Nid(4), 0, 0); 32];
@@ -99,7 +99,8 @@ fn a_grant_covers_its_nodes_until_they_are_dirty() {
     assert_eq!((mem.granted.get(), mem.granted_nodes.get()), (0, 0));
 }
 
-/// Without holes to clean, a volume whose room is promised has none left. That decides nothing before the promise has ended.
+/// A volume without holes to clean has no room while it is promised. That is no reason to refuse before the
+/// promise has ended.
 #[test]
 fn a_caller_without_room_waits_for_the_end_of_a_grant() {
     let rig = Rig::lfs(Features::empty());
@@ -171,7 +172,7 @@ fn more_blocks_than_fit_do_not_move() {
     rig.volume.sync().unwrap();
 }
 
-/// Blocks overwritten since they were listed are not left, and get no room.
+/// Blocks overwritten since they were listed no longer count in the batch, and get no room.
 #[test]
 fn copies_get_no_more_room_than_the_batch_has_left() {
     let rig = Rig::lfs(Features::empty());

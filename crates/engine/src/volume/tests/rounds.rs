@@ -54,7 +54,7 @@ fn growing_files_wait_for_more_dirty_data() {
     assert!(all() < before);
 }
 
-/// A thread that chose a file for writeback may only come to it when its inode number names another one.
+/// A thread that chose a file for writeback may serve it only after its inode number names another file.
 #[test]
 fn a_freed_file_leaves_its_list() {
     let rig = Rig::new(Features::default());

@@ -36,7 +36,7 @@ fn a_data_log_opens_a_section_only_if_none_has_room_or_nodes_do_not_need_it() {
     drop((placed, next, rest));
 }
 
-/// Data logs share their sections until the room is assessed anew, whatever is asked meanwhile.
+/// Data logs share their sections until the room is assessed again, regardless of queries meanwhile.
 #[test]
 fn a_query_does_not_change_what_data_logs_leave_to_nodes() {
     let rig = Rig::lfs(Features::empty());

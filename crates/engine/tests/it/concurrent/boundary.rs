@@ -41,7 +41,8 @@ fn a_checkpoint_contains_its_boundary_whatever_changes_during_it() {
     }
 }
 
-/// What changes while nodes are written ahead of the boundary is in the checkpoint, written once more.
+/// Changes made while nodes are written ahead of the boundary are in the checkpoint: their nodes are written
+/// once more.
 #[test]
 fn a_checkpoint_contains_what_changes_while_nodes_are_written_ahead() {
     let mut writes = 0;

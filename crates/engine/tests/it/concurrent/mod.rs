@@ -22,7 +22,7 @@ const FILE: u16 = 0o100_644;
 const DIR: u16 = 0o755;
 /// More names than an inline directory can hold.
 const MANY: usize = 300;
-/// Blocks of the volume, and of the gap behind it.
+/// Blocks of the volume, and of the gap after it.
 const BLOCKS: u64 = 96 * 256;
 const GAP: u64 = 8 * 256;
 
@@ -270,7 +270,8 @@ impl Scene {
     }
     /// The tree found by mounting the image.
     fn read(&self, image: &Arc<MemDevice>) -> Tree {
-        // A cut between the copies of the superblock, when the mark of a journal in use is set, leaves one of them behind.
+        // A cut between the writes of the two superblock copies, when the mark of a journal in use is set,
+        // leaves one of them stale.
         assert_finds_only(&**image, &[segno_check::Kind::SuperblockStale]);
         tree(&Volume::mount(image.clone(), self.journal.options()).unwrap())
     }

@@ -142,7 +142,7 @@ fn newest(dev: &dyn BlockDevice) -> (CpFlags, usize) {
     (pack.flags(), pack.orphans().flat_map(Result::unwrap).count())
 }
 
-/// Linux frees orphans and syncs quota files, and writes a checkpoint then, also where it mounts read-only.
+/// Linux frees orphans and syncs quota files, and then writes a checkpoint, even if it mounts read-only.
 #[test]
 fn checkpoints_of_a_marked_volume_show_others_no_work() {
     let features = Features::EXTRA_ATTR | Features::PRJQUOTA | Features::QUOTA_INO | Features::LOST_FOUND;
@@ -173,8 +173,9 @@ fn checkpoints_of_a_marked_volume_show_others_no_work() {
     }
 }
 
-/// The mark is there before the first checkpoint that shows no work, and goes when the last one is durable: between any two writes, whatever
-/// Linux would do to the volume is in the checkpoint's flags, or it does not write.
+/// The mark is set before the first checkpoint that hides work, and cleared when the last one is durable.
+/// After a cut between any two writes, the checkpoint's flags show all work that Linux would do, or the mark
+/// keeps Linux from writing.
 #[test]
 fn no_cut_leaves_work_hidden_in_a_volume_without_the_mark() {
     let dev = format();
@@ -209,7 +210,8 @@ fn no_cut_leaves_work_hidden_in_a_volume_without_the_mark() {
     }
 }
 
-/// A journal that fails after the checkpoint of a mount was announced has nothing to do with what that checkpoint hides.
+/// A failed write during a mount leaves no work hidden from other implementations in a volume without the
+/// mark, even if the journal fails after the checkpoint of the mount was announced.
 #[test]
 fn no_failed_write_leaves_work_hidden_in_a_volume_without_the_mark() {
     let dev = format();

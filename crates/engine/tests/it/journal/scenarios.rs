@@ -26,7 +26,7 @@ fn a_sync_is_a_commit_and_survives() {
     assert_eq!(rig.content("large"), [7; 10_000]);
 }
 
-/// The attributes of inodes are as before, but for what replay may place differently.
+/// The attributes of inodes are as before, except values that depend on where replay places blocks and names.
 fn assert_attrs(v: &Volume, before: &[Attr]) {
     for old in before {
         let mut new = v.getattr(old.ino).unwrap();

@@ -112,7 +112,7 @@ impl BlockDevice for WriteRecorder {
     }
 }
 
-/// Aged data leaves nothing for the flush of an fsync; blocks of fsyncs share a segment of their own.
+/// Aged data leaves nothing for the flush of an fsync; blocks of fsyncs share a separate segment.
 #[test]
 fn aged_data_does_not_delay_fsyncs() {
     const PAGES: usize = 100;

@@ -134,7 +134,7 @@ fn stat_never_returns_stale_attributes_under_changes() {
             s.spawn(move || {
                 let mut rng = Rng::new(own as u64 + 3);
                 for turn in 1..1_500 {
-                    // Each thread has files of its own.
+                    // No two threads use the same file.
                     let at = rng.below(files.len() as u64 / 2) as usize * 2 + own;
                     let set = SetAttr { uid: Some(turn), ..SetAttr::default() };
                     v.setattr(files[at].ino, &set).unwrap();

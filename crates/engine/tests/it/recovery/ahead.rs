@@ -1,4 +1,5 @@
-//! Nodes that a checkpoint writes ahead of its boundary: durable for an fsync only with a mark behind them.
+//! Nodes that a checkpoint writes ahead of its boundary: they are durable for an fsync only if a mark follows
+//! them.
 use super::*;
 use segno_engine::lab::Probe;
 use segno_testkit::{CrashLog, CrashPlan, CrashStates, RecordDevice};
@@ -58,7 +59,8 @@ fn what_was_written_ahead_after_the_last_fsync_is_not_replayed() {
     rig.judge();
 }
 
-/// Roll-forward frees no node and no name, so what was written ahead and is gone takes a checkpoint, as what was synced.
+/// Roll-forward frees no node and no name. So an fsync takes a checkpoint if a node that was written ahead
+/// was freed since, as after an fsync of that node.
 #[test]
 fn a_node_that_was_written_ahead_and_freed_takes_a_checkpoint() {
     let mut rig = Rig::new(FsyncMode::Strict);
@@ -88,7 +90,8 @@ fn an_inode_that_was_written_ahead_and_removed_does_not_come_back() {
     rig.judge();
 }
 
-/// A cut between any two writes of files that are written ahead, an fsync among them and the checkpoint behind it.
+/// A cut between any two writes while nodes of files are written ahead, with an fsync among them and the
+/// checkpoint after it.
 #[test]
 fn every_cut_keeps_what_an_fsync_made_durable() {
     let memory = fresh(96, &MkfsOptions::default());

@@ -281,7 +281,8 @@ fn cuts_during_fsyncs_beside_nodes_written_ahead() {
     });
 }
 
-/// Some files are written and synced `rounds` times, and cuts are judged, while so many others are made before each step.
+/// Some files are written and synced `rounds` times, and cuts are judged, while `others` other files are made
+/// before each step.
 fn cuts_beside(options: &MountOptions, rounds: u8, others: usize, step: fn(&Volume)) {
     let base = fresh_on_junk().snapshot();
     let dev = Arc::new(RecordDevice::new(MemDevice::from_snapshot(&base)));

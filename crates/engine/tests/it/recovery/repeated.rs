@@ -1,4 +1,4 @@
-//! Power cuts of recovery itself, of so many inodes that it opens segments beyond those of the logs.
+//! Power cuts during a recovery with enough inodes that it opens segments in addition to the open ones.
 use super::*;
 use crate::common::assert_clean_to_f2fs_tools;
 use segno_engine::lab::Probe;
@@ -151,7 +151,8 @@ fn recovery_of_a_large_journal_can_be_cut_after_any_write_and_again() {
     assert!(lost.is_empty(), "seed {SEED}, {} of {}:\n{}", lost.len(), cuts.len(), lost.join("\n"));
 }
 
-/// The journal that the first recovery makes has no record, so it says nothing about the fsyncs of the chain.
+/// The journal that the first recovery makes has no record, so it is no evidence about the fsyncs of the
+/// chain.
 #[test]
 fn a_journal_made_by_a_recovery_that_was_cut_is_not_taken_for_that_of_another_mount() {
     let dev = journaled();

@@ -155,7 +155,7 @@ fn a_restored_directory_and_the_file_with_its_name_are_both_kept() {
     }
 }
 
-/// Renames a logged inode block. Returns false if there is none at the address.
+/// Renames a logged inode block. Returns false if no block with the old name is at the address.
 fn rename_logged(dev: &MemDevice, addr: u64, from: &[u8], to: &[u8]) -> bool {
     let mut blocks = [Block::zeroed()];
     dev.read(addr, &mut blocks).unwrap();

@@ -1,4 +1,5 @@
-//! Names in directories that ignore case: whichever spelling a request has, all spellings show its effect at once.
+//! Names in directories that ignore case: a request under any spelling takes effect under all spellings at
+//! once.
 mod random;
 mod replies;
 mod spellings;

@@ -1,4 +1,4 @@
-//! What is durable after fsync, close and a remount.
+//! Durability of data and attributes after fsync, close and a remount.
 use super::{PAGE, TRANSPORTS, cached, quiet_volume, stat};
 use crate::options::Choice;
 use crate::tests::{Mount, unmount_idle};
@@ -72,7 +72,7 @@ fn after_fsync_a_cut_loses_nothing() {
     }
 }
 
-/// Times are those that the kernel kept, not those at which the data reached the server.
+/// Times are the ones that the kernel kept, not the times at which the data reached the server.
 #[test]
 fn sizes_and_times_survive_close_and_remount() {
     for choice in TRANSPORTS {
@@ -123,7 +123,7 @@ fn change_and_stat(mount: &Mount) -> Vec<(String, (u64, [i64; 4]))> {
             _ => {}
         }
     }
-    // The data and the times arrive at the server later than they are from.
+    // Data and times reach the server later than they were set.
     std::thread::sleep(later);
     let names = files.map(|(name, _closed)| name);
     names.iter().map(|name| ((*name).to_owned(), stat(&File::open(path(name)).unwrap()))).collect()
@@ -158,7 +158,7 @@ fn a_full_volume_is_reported_by_fsync() {
     }
 }
 
-/// A server that is asked to end while files are open gets what is in the kernel's cache first.
+/// A server that is requested to end while files are open first receives the data in the kernel's cache.
 #[test]
 fn dirty_pages_reach_the_volume_before_the_session_ends() {
     for choice in [Choice::Classic, Choice::IoUring] {

@@ -1,4 +1,4 @@
-//! Properties of files that the server enforces or keeps, although it sees pages instead of writes.
+//! Properties of files that the server enforces or keeps although it receives pages instead of writes.
 use super::{PAGE, each_cached, stat};
 use crate::attr::ino_of;
 use crate::tests::Mount;

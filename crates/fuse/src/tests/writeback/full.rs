@@ -1,4 +1,4 @@
-//! A program that never calls fsync learns that its data does not fit, or was lost otherwise.
+//! A program that never calls fsync gets an error if its data does not fit, or was lost for another reason.
 use super::{TRANSPORTS, cached, quiet_volume};
 use crate::bdi::DIRTY_MAX;
 use crate::tests::Mount;

@@ -11,7 +11,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Crosses from inline data over direct nodes of the inode into a node block of its own.
+/// A file of this size extends from inline data and addresses in the inode into separate node blocks.
 const MAX: u64 = 4 << 20;
 const OPS: usize = 400;
 const SEED: u64 = 19;

@@ -1,5 +1,5 @@
-//! Mounts with `writeback_cache`: contents, times, errors and durability are those of a local file system whose page cache
-//! holds written data.
+//! Mounts with `writeback_cache`: contents, times, errors and durability are as on a local file system whose
+//! page cache holds written data.
 mod bdi;
 mod counts;
 mod durable;
