@@ -32,7 +32,7 @@ pub fn open_with(
     if let Some(device) = store::open(paths, options, settings)? {
         return Ok(device);
     }
-    ensure!(settings.cache.is_none(), "cache=/DIR is for volumes on an object store");
+    ensure!(settings.cache.is_none(), "store_cache is for volumes on an object store");
     patiently(|| open(paths, options)).map_err(explain)
 }
 

@@ -78,7 +78,7 @@ pub enum StoreError {
     TailUnread { dir: String },
     #[error(
         "{holder} was mounted with write-back and ended without uploading everything: its cache {cache} may have writes that the \
-         store does not have. Mount there with -o cache={cache}, or upload them with `segno store drain`; --takeover gives them up"
+         store does not have. Mount there with -o store_cache={cache}, or upload them with `segno store drain`; --takeover gives them up"
     )]
     TailElsewhere { holder: String, cache: String },
     #[error("the store changed while the volume was opened, {0} times in a row; try again")]

@@ -125,7 +125,7 @@ pub fn left_by(url: &Path, pid: u32) -> Result<Option<String>> {
         )),
         Ending::TakenOver { epoch, holder } => Some(format!(
             "{holder} took {url} over (epoch {epoch}) while it was mounted here: changes that were not stored by then are lost, or \
-             with -o writeback in the cache, where `segno store export --cache` reads them"
+             with -o store_writeback in the cache, where `segno store export --cache` reads them"
         )),
     })
 }

@@ -73,11 +73,17 @@ fn a_local_cache_is_drained_and_refused_with_a_reason() {
 
     std::fs::create_dir(path("mnt")).unwrap();
     let mount = |options: &str, image: &str| refusal(&["mount", "-o", options, image, &path("mnt")]).1;
-    assert!(mount("writeback", &volume).contains("cache=/DIR"));
+    assert!(mount("store_writeback", &volume).contains("store_cache=/DIR"));
+    assert!(mount("store_cache=/c,store_cache_size=1M", &volume).contains("64M"));
+    // Under their earlier names.
+    assert!(mount("writeback", &volume).contains("store_cache=/DIR"));
     assert!(mount("cache=/c,cache_size=1M", &volume).contains("64M"));
     output(&["mkfs", "-q", "--size", "100M", &path("image")]);
     assert!(mount(&format!("cache={cache}"), &path("image")).contains("object store"));
-    assert!(mount(&format!("cache={cache}"), &other).contains("belongs to another volume"));
+    let why = mount(&format!("cache={cache}"), &other);
+    assert!(why.contains("belongs to another volume") && why.contains("cache is called store_cache"), "{why}");
+    let why = mount(&format!("store_cache={cache}"), &other);
+    assert!(why.contains("belongs to another volume") && !why.contains("is called"), "{why}");
 }
 
 /// `segno umount` queries the process, not the store, to learn when the volume is closed.

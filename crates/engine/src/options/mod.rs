@@ -226,7 +226,7 @@ pub struct MountOptions {
     /// Victim policy, a name of `segno_clean::policy`; the default is the best one measured.
     pub gc_policy: Option<String>,
     /// Refuse nodes beyond the number for which cleaning is guaranteed to find space.
-    pub guard_space: bool,
+    pub node_limit: bool,
     /// Separate data by how soon it will be overwritten, judged by the age of the block that a write replaces.
     pub lifetime: bool,
     /// Keep small files in their inodes.
@@ -274,7 +274,7 @@ impl Default for MountOptions {
             discard: Discard::default(),
             background_gc: true,
             gc_policy: None,
-            guard_space: false,
+            node_limit: false,
             lifetime: true,
             inline_data: true,
             inline_dentry: true,

@@ -36,7 +36,9 @@ impl Parsed {
 
     /// Applies a word, split at its `=`. `None` if it names no option of the engine.
     pub fn apply(&mut self, name: &str, value: Option<&str>) -> Option<Result<(), String>> {
-        table::OF_F2FS.iter().chain(table::OWN).find_map(|row| row.apply(self, name, value))
+        let name = table::RENAMED.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| new);
+        let all = table::OF_F2FS.iter().chain(table::OWN).chain(table::EXPERIMENTS);
+        all.into_iter().find_map(|row| row.apply(self, name, value))
     }
 
     /// The options and the path of an external journal, unless two options exclude each other.

@@ -79,12 +79,11 @@ pub const fn value<S>(
 }
 
 impl<S> Row<S> {
-    /// Applies a word, split at its `=`. `None` if it does not name this option; one whose value is a path takes paths only.
+    /// Applies a word, split at its `=`. `None` if it does not name this option.
     pub fn apply(&self, settings: &mut S, name: &str, value: Option<&str>) -> Option<Result<(), String>> {
         let named = name == self.name;
         let negated = self.opposite().is_some_and(|o| o == name);
-        let is_other = |value: &str| matches!(self.syntax, Syntax::Value(shown, _) if shown.starts_with('/') && !value.starts_with('/'));
-        if !named && !negated || value.is_some_and(is_other) {
+        if !named && !negated {
             return None;
         }
         Some(match (&self.syntax, value) {

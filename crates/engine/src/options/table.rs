@@ -132,6 +132,15 @@ pub const OWN: &[Row<Parsed>] = &[
         "while the journal is in use, other implementations mount the volume read-only",
         |s| &mut s.options.guard,
     ),
+    switch(
+        "node_limit",
+        "refuse nodes beyond the number up to which `segno info` says that space is guarded",
+        |s| s.options.node_limit = true,
+    ),
+];
+
+/// The four systems and the behaviour that they replace, for comparison.
+pub const EXPERIMENTS: &[Row<Parsed>] = &[
     words(
         "checkpoint",
         "whether changes wait while a checkpoint is written, as in F2FS; auto: they do not",
@@ -155,17 +164,12 @@ pub const OWN: &[Row<Parsed>] = &[
         "gc_policy",
         "POLICY",
         policy::DEFAULT,
-        "which section is cleaned next, in the foreground and in the background (there cost_benefit by default)",
+        "which section is cleaned next, in the foreground and in the background (there benefit by default)",
         |s, v| {
             policy::parse(v)?;
             s.options.gc_policy = Some(v.to_owned());
             Ok(())
         },
-    ),
-    switch(
-        "guard_space",
-        "refuse nodes beyond the number up to which `segno info` says that space is guarded",
-        |s| s.options.guard_space = true,
     ),
     words(
         "lifetime",
@@ -188,3 +192,6 @@ pub const OWN: &[Row<Parsed>] = &[
         Parsed::exclusive_streams,
     ),
 ];
+
+/// Earlier names of options, which still work.
+pub const RENAMED: [(&str, &str); 1] = [("guard_space", "node_limit")];

@@ -48,7 +48,7 @@ fn recover(
         read_only: false,
         journal,
         guard: false,
-        guard_space: false,
+        node_limit: false,
         background: false,
         background_gc: false,
         discard: Discard::Never,

@@ -52,7 +52,7 @@ impl Volume {
         };
         volume.commit.queue_earlier_discards();
         // Not before: recovery repeats operations that were allowed once.
-        if let Some(most) = volume.guarded().most_nodes().filter(|_| volume.base.opts.guard_space) {
+        if let Some(most) = volume.guarded().most_nodes().filter(|_| volume.base.opts.node_limit) {
             volume.space.counts.limit_nodes(most);
         }
         // Warms the cache with the root; without a root the volume cannot be mounted.

@@ -8,7 +8,7 @@ mod data;
 mod discard;
 mod fsync;
 mod gc;
-mod guard_space;
+mod node_limit;
 mod journal;
 mod memory;
 mod mount;

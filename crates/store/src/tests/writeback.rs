@@ -221,7 +221,7 @@ fn a_cache_elsewhere_is_named() {
     });
     let e = open(&store, Options { takeover: false, ..options() }).map(|_| ()).unwrap_err();
     let text = e.to_string();
-    assert!(text.contains("-o cache=/fast/cache") && text.contains("--takeover"), "{text}");
+    assert!(text.contains("-o store_cache=/fast/cache") && text.contains("--takeover"), "{text}");
     open(&store, options()).unwrap();
 }
 

@@ -73,6 +73,11 @@ fn start(args: &Args, mut settings: Settings) -> Outcome {
     let (Some(image), Some(dir)) = (&args.image, &args.dir) else {
         return Err(usage(anyhow!("an image and a directory are needed")));
     };
+    if !args.detach && !args.kept {
+        settings.renamed.iter().for_each(|(old, new)| {
+            eprintln!("segno: mount option {old} is called {new} now");
+        });
+    }
     settings.store.takeover |= args.takeover;
     let image = settings.find_devices(image, &args.devices)?;
     settings.kept = args.kept;

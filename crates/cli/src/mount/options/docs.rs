@@ -109,9 +109,7 @@ fn documented_defaults_are_in_force() {
 fn names_are_unique() {
     let names: Vec<String> =
         table::all().flat_map(|o| [Some(o.name.to_owned()), o.opposite]).flatten().collect();
-    // `cache` is two options: the value is a size or a directory.
-    let twice = names.iter().filter(|n| *n == "cache").count() - 1;
-    assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len() - twice);
+    assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
     let is_foreign =
         |n: &str| foreign::ignored(n).is_some() || foreign::advice(n).is_some() || foreign::resolve(n) != n;
     assert!(names.iter().all(|n| !is_foreign(n)));

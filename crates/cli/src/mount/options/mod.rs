@@ -53,6 +53,8 @@ pub struct Settings {
     pub ignored: Vec<Noted>,
     /// Words about compression, for volumes that have none.
     pub compression: Vec<String>,
+    /// Names of options that have another name now, with that name.
+    pub renamed: Vec<(String, &'static str)>,
     /// Words that were given, by the name of their option.
     given: BTreeMap<&'static str, String>,
 }
@@ -92,7 +94,7 @@ impl Settings {
         }
         ensure!(
             !settings.store.writeback || settings.store.cache.is_some(),
-            "writeback needs cache=/DIR, a directory on local disk"
+            "store_writeback needs store_cache=/DIR, a directory on local disk"
         );
         Ok(settings)
     }
@@ -140,7 +142,11 @@ impl Settings {
             bail!("mount option {word} is not supported: {advice}");
         }
         let resolved = foreign::resolve(word);
-        let (name, value) = resolved.split_once('=').map_or((resolved, None), |(n, v)| (n, Some(v)));
+        let (old, value) = resolved.split_once('=').map_or((resolved, None), |(n, v)| (n, Some(v)));
+        let name = table::renamed(old, value).unwrap_or(old);
+        if name != old {
+            self.renamed.push((old.to_owned(), name));
+        }
         if compress::is_option(name) {
             self.compression.push(word.to_owned());
         }
@@ -148,7 +154,8 @@ impl Settings {
             Some(result) => {
                 result.map_err(|why| anyhow!("mount option {word}: {why}"))?;
                 let is_it = |o: &Described| o.name == name || o.opposite.as_deref() == Some(name);
-                self.given.extend(table::all().find(is_it).map(|o| (o.name, resolved.to_owned())));
+                let given = value.map_or_else(|| name.to_owned(), |value| format!("{name}={value}"));
+                self.given.extend(table::all().find(is_it).map(|o| (o.name, given)));
                 Ok(())
             }
             None => match suggest::closest(name) {

@@ -20,11 +20,12 @@ pub struct Group {
 
 const NONE: Group = Group { title: "", engine: &[], server: &[], own: &[], flags: &[] };
 
-pub const GROUPS: [Group; 4] = [
+pub const GROUPS: [Group; 5] = [
     Group { title: "Options of F2FS", engine: of_engine::OF_F2FS, ..NONE },
     Group { title: "Options of Segno", engine: of_engine::OWN, server: OPTIONS, own: OWN, ..NONE },
     Group { title: "Options for volumes on an object store", own: STORE, ..NONE },
     Group { title: "Flags for the kernel", flags: FLAGS, ..NONE },
+    Group { title: "For experiments", engine: of_engine::EXPERIMENTS, ..NONE },
 ];
 
 impl Group {
@@ -116,20 +117,23 @@ const STORE: &[Row<Settings>] = &[
         |s, v| from_one(v).map(|n: u32| s.store.timeout = n),
     ),
     value(
-        "cache",
+        "store_cache",
         "/DIR",
         "no local cache",
-        "directory of the local cache; may be given together with cache=SIZE",
+        "directory of the local cache",
         |s, v| {
+            if !v.starts_with('/') {
+                return Err("the path of a directory is needed, from / on".into());
+            }
             s.store.cache = Some(v.into());
             Ok(())
         },
     ),
     value(
-        "cache_size",
+        "store_cache_size",
         "SIZE",
         "1G",
-        "size of the local cache that cache=/DIR names, from 64M; with writeback half of it may wait for the store",
+        "size of the local cache, from 64M; with store_writeback half of it may wait for the store",
         |s, v| {
             let bytes = size::parse(v)?;
             if bytes < 64 << 20 {
@@ -140,11 +144,22 @@ const STORE: &[Row<Settings>] = &[
         },
     ),
     switch(
-        "writeback",
-        "fsync returns when the data is in the local cache: durable on this host only, until it is uploaded; needs cache=/DIR",
+        "store_writeback",
+        "fsync returns when the data is in the local cache: durable on this host only, until it is uploaded; needs store_cache",
         |s| s.store.writeback = true,
     ),
 ];
+
+/// Earlier names of options for volumes on an object store, which still work.
+const RENAMED: [(&str, &str); 3] =
+    [("cache", "store_cache"), ("cache_size", "store_cache_size"), ("writeback", "store_writeback")];
+
+/// The name that replaces an earlier one. `cache=SIZE` keeps its name.
+pub fn renamed(name: &str, value: Option<&str>) -> Option<&'static str> {
+    let is_size = name == "cache" && !value.is_some_and(|v| v.starts_with('/'));
+    let mut all = RENAMED.iter().chain(&of_engine::RENAMED).filter(|_| !is_size);
+    all.find(|(old, _)| *old == name).map(|(_, new)| *new)
+}
 
 /// All options.
 pub fn all() -> impl Iterator<Item = Described> {

@@ -1,4 +1,4 @@
-//! Volumes whose reserve guards few nodes or none, as newer mkfs.f2fs make them, with and without `guard_space`.
+//! Volumes whose reserve guards few nodes or none, as newer mkfs.f2fs make them, with and without `node_limit`.
 use crate::common::{assert_clean, assert_clean_to_f2fs_tools, fresh, quiet};
 use segno_clean::guard::Guarded;
 use segno_device::{MemDevice, ZoneLimits};
@@ -46,8 +46,8 @@ fn reserved(sections: u32) -> Arc<MemDevice> {
     fresh(100, &opts)
 }
 
-fn mount(dev: &Arc<MemDevice>, guard_space: bool, mode: AllocMode) -> Arc<Volume> {
-    Volume::mount(dev.clone(), MountOptions { guard_space, mode, ..quiet() }).unwrap()
+fn mount(dev: &Arc<MemDevice>, node_limit: bool, mode: AllocMode) -> Arc<Volume> {
+    Volume::mount(dev.clone(), MountOptions { node_limit, mode, ..quiet() }).unwrap()
 }
 
 fn create(v: &Volume, n: u64) -> Result<Ino, Error> {
