@@ -160,10 +160,9 @@ impl Site {
     pub fn format(&self, system: FileSystem) -> Result<()> {
         File::create(&self.image)?.set_len(self.bytes)?;
         let mut mkfs = match system {
-            FileSystem::Segno
-            | FileSystem::NoJournal
-            | FileSystem::WritebackCache
-            | FileSystem::Ceiling => program("segno", "mkfs")?,
+            FileSystem::Segno | FileSystem::NoJournal | FileSystem::WritebackCache | FileSystem::Ceiling => {
+                program("segno", "mkfs")?
+            }
             FileSystem::Fuse2fs | FileSystem::Ext4 => Command::new("mkfs.ext4"),
             FileSystem::ExfatFuse => Command::new("mkfs.exfat"),
             FileSystem::Ntfs3g => Command::new("mkntfs"),

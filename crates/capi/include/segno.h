@@ -32,7 +32,8 @@
 // In the result of `segno_check_replayed`: there are errors.
 #define SEGNO_FOUND_ERRORS 1
 
-// In the result of `segno_check_replayed`: what a crash left was replayed in memory. `segno_replay` writes it.
+// In the result of `segno_check_replayed`: changes left by a crash were replayed in memory. `segno_replay`
+// writes them.
 #define SEGNO_FOUND_REPLAY 2
 
 // In the result of `segno_check_replayed`: `segno_repair` has something to do.
@@ -86,8 +87,8 @@
 // Of `segno_open_options.flags`: allow changes. Without it, several processes may read one image.
 #define SEGNO_WRITABLE 1
 
-// Of `segno_open_options.flags`: show the volume as of its last checkpoint, without what was fsynced later and is to be
-// recovered. Not together with `SEGNO_WRITABLE`.
+// Of `segno_open_options.flags`: show the volume as of its last checkpoint, without data that was fsynced
+// later and is to be recovered. Not together with `SEGNO_WRITABLE`.
 #define SEGNO_SKIP_RECOVERY 2
 
 // An open directory, for one thread at a time.
@@ -167,11 +168,11 @@ typedef void (*segno_action)(void *context, int is_loss, const char *text);
 typedef struct {
   // Inode number.
   uint32_t ino;
-  // What it is, as the `DT_` constants of readdir(3); 0 if only `segno_stat` knows.
+  // The type of the file, as the `DT_` constants of readdir(3); 0 if only `segno_stat` returns it.
   uint8_t kind;
   // Length of the name in bytes.
   uint8_t name_len;
-  // The name, with a NUL behind it.
+  // The name, followed by a NUL.
   char name[256];
 } segno_dirent;
 
@@ -205,9 +206,9 @@ typedef struct {
   const char *const *devices;
 } segno_build_options;
 
-// What was built.
+// The counts of a build.
 typedef struct {
-  // Size of the image. A sparse image is the size of what it stands for.
+  // Size of the image; of a sparse image, its size when unpacked.
   uint64_t image_bytes;
   // Space that is left for files.
   uint64_t free_bytes;
@@ -223,7 +224,7 @@ typedef struct {
   uint8_t uuid[16];
 } segno_build_report;
 
-// What to extract. Zeros and null pointers are the defaults.
+// Which tree to extract, and how. Zeros and null pointers are the defaults.
 typedef struct {
   // `sizeof(segno_extract_options)`: later versions may add fields.
   uint32_t size;
@@ -244,7 +245,7 @@ typedef struct {
   uint32_t reserved;
 } segno_extract_options;
 
-// What was extracted.
+// The counts of an extraction.
 typedef struct {
   // Files, directories and others, each inode once.
   uint64_t files;
@@ -293,7 +294,7 @@ typedef struct {
 extern "C" {
 #endif // __cplusplus
 
-// Attributes of what a path leads to, or with `nofollow` of a symbolic link itself.
+// Attributes of the file at a path. With `nofollow`, a symbolic link at its end is not followed.
 int segno_stat(segno_volume *volume, const char *name, int nofollow, segno_stat_t *into);
 
 // Sets permission bits.
@@ -308,12 +309,11 @@ int segno_utimes(segno_volume *volume, const char *name, segno_time atime, segno
 // Cuts a file, or extends it by a hole that reads as zeros.
 int segno_truncate(segno_volume *volume, const char *name, uint64_t size);
 
-// Checks a volume that is not open, and changes nothing. The result is 0 if no error was found, 1 if there are errors, and
-// negative if the check was not possible. `finding` may be null; otherwise it is called for up to 1000 problems, with
-// `context`. What a crash left to replay is not in it, see `segno_check_replayed`.
-int segno_check(const char *image,
-                segno_finding finding,
-                void *context);
+// Checks a volume that is not open, and changes nothing. The result is 0 if no error was found, 1 if there
+// are errors, and negative if the check was not possible. `finding` may be null; otherwise it is called for
+// up to 1000 problems, with `context`. Changes that a crash left to replay are not checked, see
+// `segno_check_replayed`.
+int segno_check(const char *image, segno_finding finding, void *context);
 
 // Checks a volume of several devices like `segno_check`: `devices` has the paths of all of them, the one with the superblock first,
 // and ends with a null pointer.
@@ -321,28 +321,26 @@ int segno_check_several(const char *const *devices,
                         segno_finding finding,
                         void *context);
 
-// Checks a volume that is not open like `segno_check`, with what a crash left replayed in memory, and changes nothing. The
-// result is 0 if there is nothing to do, a combination of `SEGNO_FOUND_ERRORS` and others, and negative if the check was not
-// possible. It is an error, too, if what a crash left cannot be replayed, or an external journal is needed. `options` may be null.
+// Checks a volume that is not open like `segno_check`, with the changes left by a crash replayed in memory,
+// and changes nothing. The result is 0 if there is nothing to do, a combination of `SEGNO_FOUND_ERRORS` and
+// others, and negative if the check was not possible. It is an error, too, if the changes left by a crash
+// cannot be replayed, or an external journal is needed. `options` may be null.
 int segno_check_replayed(const char *image,
                          const segno_check_options *options,
                          segno_finding finding,
                          void *context);
 
-// Repairs a volume that is not open. The result is 0 if there is nothing to repair, 1 if it was repaired, and negative if that
-// was not possible: `-EUCLEAN` where the repair would give up an external journal or a lost checkpoint. `action` may be null;
-// otherwise it is called, with `context`, for everything that is done, before that is written. A power cut meanwhile leaves the
-// volume as it was, or repaired. What a crash left is replayed, unless that is all there is to do: see `segno_replay`. `options`
-// may be null.
-int segno_repair(const char *image,
-                 const segno_check_options *options,
-                 segno_action action,
-                 void *context);
+// Repairs a volume that is not open. The result is 0 if there is nothing to repair, 1 if it was repaired,
+// and negative if that was not possible: `-EUCLEAN` where the repair would give up an external journal or a
+// lost checkpoint. `action` may be null; otherwise it is called, with `context`, for each action, before the
+// action is written. A power cut meanwhile leaves the volume as it was, or repaired. A repair also replays
+// the changes left by a crash; if there is nothing else to do, it writes nothing: see `segno_replay`.
+// `options` may be null.
+int segno_repair(const char *image, const segno_check_options *options, segno_action action, void *context);
 
-// Replays what a crash left of a volume that is not open, as the next `segno_open` with `SEGNO_WRITABLE` would. `options` may be
-// null.
-int segno_replay(const char *image,
-                 const segno_check_options *options);
+// Replays the changes that a crash left on a volume that is not open, as the next `segno_open` with
+// `SEGNO_WRITABLE` would. `options` may be null.
+int segno_replay(const char *image, const segno_check_options *options);
 
 // Opens a directory for reading.
 int segno_dir_open(segno_volume *volume, const char *name, segno_dir **dir);
@@ -353,8 +351,8 @@ int segno_dir_next(segno_dir *dir, segno_dirent *into);
 // Closes a directory. Null is ignored.
 int segno_dir_close(segno_dir *dir);
 
-// The message of the last call of this thread that failed: what failed, on which path, and why. It is valid until the next
-// call that fails, and empty if there was none.
+// The message of the last call of this thread that failed: the action, the path, and the reason. It is valid
+// until the next call that fails, and empty if no call failed.
 const char *segno_last_error(void);
 
 // Opens a regular file; `how` combines `SEGNO_READ` and others. `mode` has the permission bits of a file that is created.
@@ -364,7 +362,8 @@ int segno_file_open(segno_volume *volume,
                     uint32_t mode,
                     segno_file **file);
 
-// Closes a file. What was written is durable after `segno_fsync`, `segno_sync` or `segno_close`. Null is ignored.
+// Closes a file. Written data is durable after `segno_fsync`, `segno_sync` or `segno_close`. Null is
+// ignored.
 int segno_file_close(segno_file *file);
 
 // Reads from an offset; the result is the number of bytes, 0 at the end.
@@ -416,7 +415,8 @@ int segno_rmdir(segno_volume *volume, const char *name);
 // Removes a name of anything but a directory.
 int segno_unlink(segno_volume *volume, const char *name);
 
-// Renames; what has the new name is replaced, at once and also in the face of a power cut.
+// Renames a file or directory. An existing one of the new name is replaced atomically, even if the power is
+// cut.
 int segno_rename(segno_volume *volume, const char *from, const char *to);
 
 // Gives a file another name.
@@ -425,12 +425,9 @@ int segno_link(segno_volume *volume, const char *original, const char *name);
 // Creates a symbolic link.
 int segno_symlink(segno_volume *volume, const char *target, const char *name);
 
-// Reads the target of a symbolic link; the result is its length. There is no NUL behind it. With `size` 0 nothing is copied; a
-// buffer that is too small is an error (`-ERANGE`).
-int64_t segno_readlink(segno_volume *volume,
-                       const char *name,
-                       char *target,
-                       size_t size);
+// Reads the target of a symbolic link; the result is its length. The target is not followed by a NUL. With
+// `size` 0 nothing is copied; a buffer that is too small is an error (`-ERANGE`).
+int64_t segno_readlink(segno_volume *volume, const char *name, char *target, size_t size);
 
 // The version of this interface. It grows when functions are added; a change that breaks callers changes the number in the
 // library's name.
@@ -457,11 +454,9 @@ int64_t segno_getxattr(segno_volume *volume,
                        void *value,
                        size_t size);
 
-// The names of all extended attributes, each with a NUL behind it; the result is their length. `size` as above.
-int64_t segno_listxattr(segno_volume *volume,
-                        const char *name,
-                        char *names,
-                        size_t size);
+// The names of all extended attributes, each followed by a NUL; the result is their length. `size` as for
+// `segno_getxattr`.
+int64_t segno_listxattr(segno_volume *volume, const char *name, char *names, size_t size);
 
 // Sets an extended attribute.
 int segno_setxattr(segno_volume *volume,

@@ -81,7 +81,10 @@ fn a_local_cache_is_drained_and_refused_with_a_reason() {
     output(&["mkfs", "-q", "--size", "100M", &path("image")]);
     assert!(mount(&format!("cache={cache}"), &path("image")).contains("object store"));
     let why = mount(&format!("cache={cache}"), &other);
-    assert!(why.contains("belongs to another volume") && why.contains("cache is called store_cache"), "{why}");
+    assert!(
+        why.contains("belongs to another volume") && why.contains("cache is called store_cache"),
+        "{why}"
+    );
     let why = mount(&format!("store_cache={cache}"), &other);
     assert!(why.contains("belongs to another volume") && !why.contains("is called"), "{why}");
 }

@@ -100,8 +100,8 @@ fn documented_defaults_are_in_force() {
             Err(_) => _ = described.insert(option.name),
         }
     }
-    let expected = "allow_other cache compress_extension dev device dirsync discard dmask exec fmask gid length log nocompress_extension \
-         offset partition suid sync threads uid umask";
+    let expected = "allow_other compress_extension dev device dirsync discard dmask exec fmask gid length log nocompress_extension \
+         offset partition store_cache suid sync threads uid umask";
     assert_eq!(described.into_iter().collect::<Vec<_>>().join(" "), expected);
 }
 

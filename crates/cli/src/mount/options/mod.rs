@@ -143,10 +143,9 @@ impl Settings {
         }
         let resolved = foreign::resolve(word);
         let (old, value) = resolved.split_once('=').map_or((resolved, None), |(n, v)| (n, Some(v)));
-        let name = table::renamed(old, value).unwrap_or(old);
-        if name != old {
-            self.renamed.push((old.to_owned(), name));
-        }
+        let new = table::renamed(old, value);
+        self.renamed.extend(new.map(|new| (old.to_owned(), new)));
+        let name = new.unwrap_or(old);
         if compress::is_option(name) {
             self.compression.push(word.to_owned());
         }

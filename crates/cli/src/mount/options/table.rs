@@ -116,19 +116,13 @@ const STORE: &[Row<Settings>] = &[
         "how long a failing request is repeated before the volume stops",
         |s, v| from_one(v).map(|n: u32| s.store.timeout = n),
     ),
-    value(
-        "store_cache",
-        "/DIR",
-        "no local cache",
-        "directory of the local cache",
-        |s, v| {
-            if !v.starts_with('/') {
-                return Err("the path of a directory is needed, from / on".into());
-            }
-            s.store.cache = Some(v.into());
-            Ok(())
-        },
-    ),
+    value("store_cache", "/DIR", "no local cache", "directory of the local cache", |s, v| {
+        if !v.starts_with('/') {
+            return Err("the path of a directory is needed, from / on".into());
+        }
+        s.store.cache = Some(v.into());
+        Ok(())
+    }),
     value(
         "store_cache_size",
         "SIZE",
