@@ -65,14 +65,14 @@ impl FileSystem {
         matches!(self, Self::Ext4 | Self::Xfs | Self::Btrfs)
     }
 
-    /// `segno mount`, with whatever options.
+    /// A mount by `segno mount`.
     pub fn is_segno(self) -> bool {
         matches!(self, Self::Segno | Self::NoJournal | Self::WritebackCache)
     }
 
-    /// A session of Segno's that is compared only if asked for.
+    /// A peer with the same session as `Segno`. It is compared on request only.
     pub fn is_on_request(self) -> bool {
-        matches!(self, Self::NoJournal | Self::WritebackCache | Self::Ceiling)
+        self.counts_requests() && self != Self::Segno
     }
 
     /// Behind the session that counts requests.
@@ -101,8 +101,8 @@ impl FileSystem {
     }
 }
 
-/// Writes zeros to the holes of an image in memory. The first use of a page costs more than any request, above all in a virtual
-/// machine, and would count against those who write new blocks instead of old ones.
+/// Writes zeros to the holes of an image in memory. The first use of a page costs more than a request, most of all in a
+/// virtual machine, and would count against file systems that do not overwrite in place.
 fn give_memory(image: &Path) -> Result<()> {
     if host_of(image).0.as_deref() != Some("tmpfs") {
         return Ok(());

@@ -1,7 +1,7 @@
 //! How many data sections are emptied between two checkpoints of cleaning.
 use crate::need::Figures;
 
-/// Unused sections that are not spare: the open ones, and those that the need keeps free.
+/// Unused sections that are not spare: open sections, and sections that the need keeps free.
 const NOT_SPARE: u64 = 8;
 /// Maximum size of a batch, as a fraction (1/8) of the spare sections.
 const MOST_OF_SPARE: u64 = 8;

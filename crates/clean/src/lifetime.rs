@@ -46,8 +46,8 @@ pub struct OldCopy {
 const LAST: usize = 16;
 /// The hot log justifies its open section if it gets this share of the written blocks, in percent.
 const WORTH: std::ops::RangeInclusive<u64> = 5..=80;
-/// The hot log helps if overwrites hit young blocks, which were never moved, this much more often than valid
-/// blocks in general, in percent.
+/// Rate of overwrites of young blocks, which were never moved, relative to that of all valid blocks, in percent. The
+/// hot log helps from this ratio on.
 const SKEWED: u64 = 125;
 /// Range of the same ratio in which writes count as evenly spread.
 const EVEN: std::ops::RangeInclusive<u64> = 90..=110;
@@ -60,7 +60,7 @@ pub struct Lifetimes {
     /// Lifetimes of hot sections from opening until nothing in them was valid; a ring.
     last: [u64; LAST],
     ended: usize,
-    /// Blocks written in this period, and those that the hot log gets, or would get if it were not suspended.
+    /// Blocks written in this period: all, and the share of the hot log, also while the log is suspended.
     blocks: u64,
     hot: u64,
     /// Blocks overwritten in this period, by the log that holds the old copy.

@@ -250,7 +250,7 @@ impl Figures {
 
     /// Data blocks that can be placed in addition to `nodes` nodes, in any order and any distribution over
     /// the logs; data logs share sections. Each block placed takes one. If the room cannot hold `more` nodes
-    /// and those of a batch that makes room again, open data sections do not count.
+    /// and the nodes of a batch that makes room again, open data sections do not count.
     fn data_room(&self, nodes: u64, more: u64) -> i64 {
         let per_section = to_signed(self.per_section);
         let left: u64 = self.node_left.iter().sum();

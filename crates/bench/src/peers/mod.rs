@@ -38,8 +38,7 @@ const FILE_BYTES: u64 = 40 << 10;
 pub struct Args {
     #[command(flatten)]
     pub common: Common,
-    /// Only these besides segno [default: all that can be mounted here, but for no-journal, writeback-cache and ceiling, which are
-    /// segno with other options and the least that a server can do]
+    /// Compare segno with these only [default: all that can be mounted here, except no-journal, writeback-cache and ceiling]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub peers: Vec<FileSystem>,
     /// Options of segno's mount, such as journal=off [default: those of root's mounts]
@@ -208,7 +207,7 @@ fn prepare(todo: &Todo, peer: FileSystem, site: &Site, scale: Scale) -> Result<(
     if row.cold {
         site.cool(peer)?;
     }
-    // No row pays for the writes of the one before.
+    // A row pays neither for writes of the previous one nor for the remount.
     site.sync()?;
     prepared
 }

@@ -4,13 +4,13 @@ use crate::mounts::FileSystem;
 use crate::page::{Table, short};
 use crate::sample::geometric_mean;
 
-/// A row with fewer requests for a unit is the kernel's alone, and the same through every server.
+/// A row with fewer requests for a unit does not depend on the server.
 const REQUESTS_MIN: f64 = 0.01;
 
 const SHARES: &str = "Shares are geometric means of the ratios within rounds, with the 95 % interval; that of ext4 is their median. \
     Requests without FORGET, processor time of the server (user and kernel) and flushes of the device are for a unit of work.";
 
-/// A table of its own for a peer whose session counts requests.
+/// The table for a peer whose session counts requests.
 struct Pair {
     peer: FileSystem,
     title: &'static str,
@@ -21,8 +21,8 @@ const PAIRS: [Pair; 3] = [
     Pair {
         peer: FileSystem::Ceiling,
         title: "Share of the ceiling of FUSE",
-        note: "The ceiling is a server with the least that FUSE needs, behind the same session; a strict fsync takes it one flush, \
-               which those that wait for another share.",
+        note: "The ceiling is a minimal FUSE server with the same session; it flushes once for a strict fsync, and fsyncs that wait \
+               for a flush share the next one.",
     },
     Pair {
         peer: FileSystem::NoJournal,

@@ -1,4 +1,4 @@
-//! Steps of the job `metadata`, each thread in a directory of its own.
+//! Steps of the job `metadata`, with one directory for each thread.
 use super::rows::{Done, Scale};
 use crate::work::fs::Mounted;
 use crate::work::job::MetaStep;

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 /// Blocks kept: 1 MiB.
 pub(crate) const LIMIT: usize = 256;
-/// A read may span gaps of up to this many unwanted blocks. The requested blocks are scattered, so larger
+/// Longest gap of unwanted blocks that a read may span. The requested blocks are scattered, so larger
 /// gaps would mostly waste bandwidth.
 const GAP: u32 = 4;
 

@@ -17,7 +17,7 @@ use std::fmt;
 /// Inputs of a choice other than the candidates.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Situation {
-    /// Whether free sections and those that the next checkpoint frees are enough.
+    /// Whether the sections that are free now or after the next checkpoint suffice.
     pub enough_with_prefree: bool,
     /// Whether free sections and those that this round has emptied are enough.
     pub enough_with_freed: bool,

@@ -40,6 +40,7 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<()> {
     let mut settings = Settings::parse(&args.options, false).map_err(usage)?;
+    settings.print_renamed();
     refuse_others(&settings).map_err(usage)?;
     segno_fuse::share_heap();
     let path = args.vhost_user.display();

@@ -36,9 +36,9 @@ impl Parsed {
 
     /// Applies a word, split at its `=`. `None` if it names no option of the engine.
     pub fn apply(&mut self, name: &str, value: Option<&str>) -> Option<Result<(), String>> {
-        let name = table::RENAMED.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| new);
-        let all = table::OF_F2FS.iter().chain(table::OWN).chain(table::EXPERIMENTS);
-        all.into_iter().find_map(|row| row.apply(self, name, value))
+        let name = table::renamed(name).unwrap_or(name);
+        let mut all = table::OF_F2FS.iter().chain(table::OWN).chain(table::EXPERIMENTS);
+        all.find_map(|row| row.apply(self, name, value))
     }
 
     /// The options and the path of an external journal, unless two options exclude each other.
@@ -106,6 +106,13 @@ mod tests {
         assert_eq!(e.gc_policy.as_deref(), Some("factor:1/2"));
         assert!(!e.lifetime);
         assert_eq!(journal, Some(PathBuf::from("./journal")));
+    }
+
+    #[test]
+    fn an_earlier_name_sets_the_option() {
+        for words in ["guard_space", "node_limit"] {
+            assert!(Parsed::parse(words).unwrap().0.node_limit, "{words}");
+        }
     }
 
     #[test]

@@ -193,5 +193,8 @@ pub const EXPERIMENTS: &[Row<Parsed>] = &[
     ),
 ];
 
-/// Earlier names of options, which still work.
-pub const RENAMED: [(&str, &str); 1] = [("guard_space", "node_limit")];
+/// The name that replaces an earlier one, which still works.
+#[must_use]
+pub fn renamed(name: &str) -> Option<&'static str> {
+    (name == "guard_space").then_some("node_limit")
+}

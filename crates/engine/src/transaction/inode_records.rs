@@ -416,7 +416,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_inode_lost_first_is_recorded_before_other_changes() {
+    fn lost_links_and_blocks_are_recorded_before_other_changes() {
         let ctime = Time { secs: 5, nsec: 6 };
         let lost = || {
             let mut log = InodeRecords::default();

@@ -74,9 +74,7 @@ fn start(args: &Args, mut settings: Settings) -> Outcome {
         return Err(usage(anyhow!("an image and a directory are needed")));
     };
     if !args.detach && !args.kept {
-        settings.renamed.iter().for_each(|(old, new)| {
-            eprintln!("segno: mount option {old} is called {new} now");
-        });
+        settings.print_renamed();
     }
     settings.store.takeover |= args.takeover;
     let image = settings.find_devices(image, &args.devices)?;

@@ -54,7 +54,7 @@ pub struct Settings {
     /// Words about compression, for volumes that have none.
     pub compression: Vec<String>,
     /// Names of options that have another name now, with that name.
-    pub renamed: Vec<(String, &'static str)>,
+    renamed: Vec<(String, &'static str)>,
     /// Words that were given, by the name of their option.
     given: BTreeMap<&'static str, String>,
 }
@@ -97,6 +97,13 @@ impl Settings {
             "store_writeback needs store_cache=/DIR, a directory on local disk"
         );
         Ok(settings)
+    }
+
+    /// Prints the present names of options that were given by an earlier one.
+    pub fn print_renamed(&self) {
+        for (old, new) in &self.renamed {
+            eprintln!("segno: mount option {old} is called {new} now");
+        }
     }
 
     /// Finds all devices that the words and the options of a command name; returns the one with the superblock.

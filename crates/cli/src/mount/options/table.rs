@@ -144,15 +144,14 @@ const STORE: &[Row<Settings>] = &[
     ),
 ];
 
-/// Earlier names of options for volumes on an object store, which still work.
-const RENAMED: [(&str, &str); 3] =
-    [("cache", "store_cache"), ("cache_size", "store_cache_size"), ("writeback", "store_writeback")];
-
-/// The name that replaces an earlier one. `cache=SIZE` keeps its name.
+/// The name that replaces an earlier one, which still works. `cache=SIZE` keeps its name.
 pub fn renamed(name: &str, value: Option<&str>) -> Option<&'static str> {
-    let is_size = name == "cache" && !value.is_some_and(|v| v.starts_with('/'));
-    let mut all = RENAMED.iter().chain(&of_engine::RENAMED).filter(|_| !is_size);
-    all.find(|(old, _)| *old == name).map(|(_, new)| *new)
+    match name {
+        "cache" if value.is_some_and(|v| v.starts_with('/')) => Some("store_cache"),
+        "cache_size" => Some("store_cache_size"),
+        "writeback" => Some("store_writeback"),
+        _ => of_engine::renamed(name),
+    }
 }
 
 /// All options.
