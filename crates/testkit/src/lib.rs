@@ -11,6 +11,7 @@
 //! * [`documents`] judges the JSON of commands by the schemas of docs/schema
 //! * [`f2fs_tools`] runs the installed f2fs-tools, whose verdict on a volume is the same in all tests
 //! * [`fuzz`] drives fuzz targets, [`memory`] counts what a thread allocates, [`caught`] turns panics into errors
+//! * [`OPEN_FUSE`] lets users mount where only root may
 //! * [`Archive`], [`stored`] and [`super_image`] make archives, objects of stores and images of Android that no program here writes
 //! * [`blocks`] writes, reads and compares blocks filled with one byte each
 #![deny(unsafe_code)]
@@ -51,3 +52,6 @@ pub use rng::Rng;
 pub use window::{FlushRegion, Window};
 pub use zipf::Zipf;
 pub use zoned::{ZoneCounts, ZoneShape, ZonedDevice};
+
+/// Shell commands of root that make /dev/fuse a device of all users in this mount namespace. `$D` is a directory for it.
+pub const OPEN_FUSE: &str = "mknod $D/fuse c 10 229 && chmod 666 $D/fuse && mount --bind $D/fuse /dev/fuse";

@@ -1,13 +1,13 @@
 //! Settings of a mount by users of the machine; `segno-fuse` tests `authority` have the table of operations and callers.
 use super::{Scratch, can_mount};
+use segno_testkit::OPEN_FUSE;
 use std::process::{Command, Output};
 
 /// Options of setpriv(1) that leave root no capability.
 const NO_CAPABILITIES: &str = "setpriv --bounding-set=-all --inh-caps=-all";
-/// /dev/fuse that all users may open, in the mount namespace of the script alone, and a program that they reach.
-const OPEN_FUSE: &str = "D=$(dirname $I); chmod 755 $D; mknod $D/fuse c 10 229 && chmod 666 $D/fuse && mount --bind $D/fuse /dev/fuse && \
-                         cp $S $D/segno && chown 65534 $I $M || exit 99; \
-                         U=\"setpriv --reuid=65534 --regid=65534 --clear-groups\"; S=$D/segno; ";
+/// A program that all users reach, the image and directory of a user, and his identity.
+const AS_USER: &str = "cp $S $D/segno && chown 65534 $I $M || exit 99; \
+                       U=\"setpriv --reuid=65534 --regid=65534 --clear-groups\"; S=$D/segno;";
 
 /// Runs a shell script with mounts of each transport, `-o $T`, in new mount namespaces; less if this machine cannot.
 fn run(script: &str) -> Vec<Output> {
@@ -82,7 +82,7 @@ fn a_mount_that_became_read_only_is_shut_down_too() {
 #[test]
 fn a_server_that_is_not_roots_takes_settings_from_its_user() {
     let script = format!(
-        "{OPEN_FUSE} cd /; $U $S mount -o $T,auto_unmount,shutdown $I $M || exit 99; \
+        "D=$(dirname $I); chmod 755 $D; {OPEN_FUSE} && {AS_USER} cd /; $U $S mount -o $T,auto_unmount,shutdown $I $M || exit 99; \
          P=$($U getfattr --only-values -n system.segno.server $M | cut -d' ' -f1); \
          grep -hE '^(NoNewPrivs|Seccomp):' /proc/$P/task/*/status | sort -u; $U $S ctl $M gc=off; \
          $U setfattr -n system.segno.gc -v urgent $M; $U $S ctl $M gc; \
