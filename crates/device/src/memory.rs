@@ -9,7 +9,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// The bytes of one block, shared between devices, snapshots and logs until written.
-// Not an `Arc<Block>`: the alignment of `Block` would make each one 8 KiB.
 type SharedBlock = Arc<[u8; BLOCK_SIZE]>;
 
 /// Blocks in a chunk: the first write to a chunk after a snapshot copies its pointers.

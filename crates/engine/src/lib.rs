@@ -15,6 +15,7 @@ pub mod types;
 
 mod admission;
 mod base;
+mod block;
 mod commit;
 mod files;
 mod gc;

@@ -5,10 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Modules from the bottom up. A path may lead to its own module or to one above it in this list.
-const LAYERS: [&str; 25] = [
+const LAYERS: [&str; 26] = [
     "sync",
     "lock",
     "types",
+    "block",
     "times",
     "error",
     "notice",

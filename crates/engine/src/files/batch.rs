@@ -1,6 +1,7 @@
 //! A batch of dirty pages in writeback: taken, placed, written, then published in the index.
 use super::compress::{Cluster, cluster_blocks};
 use super::{Files, Inode, PageMap};
+use crate::block::SharedBlock;
 use crate::error::{Error, Result};
 use crate::health::invariant;
 use crate::memory::Memory;
@@ -12,7 +13,7 @@ use crate::transaction::{Mapped, Op};
 use segno_format::inode::{Advise, Inline, RawInode};
 use segno_format::sit::LogType;
 use segno_format::summary::RawSummary;
-use segno_format::{Block, BlockAddr, Corrupt, Structure};
+use segno_format::{BlockAddr, Corrupt, Structure};
 use segno_journal::data_crc;
 use std::ops::Range;
 use std::sync::Arc;
@@ -49,7 +50,7 @@ impl FlushReason {
 /// A page being written, or a block of a packed cluster in the place of one.
 pub(super) struct Outgoing {
     pub index: u64,
-    pub block: Arc<Block>,
+    pub block: SharedBlock,
     /// Slot that will hold its address. The node is not freed before the page is dropped.
     pub frame: Arc<NodeFrame>,
     pub slot: u32,
@@ -190,7 +191,8 @@ impl Files {
                 places.push(self.nodes.slot_addr(&page.frame, page.slot)?);
             }
             let fixed = part.pages.iter().zip(&places).filter(|(_, at)| at.is_real());
-            let mut out: Vec<(BlockAddr, Arc<Block>)> = fixed.map(|(p, &at)| (at, p.block.clone())).collect();
+            let mut out: Vec<(BlockAddr, SharedBlock)> =
+                fixed.map(|(p, &at)| (at, p.block.clone())).collect();
             self.base.dev.write_scattered(&mut out)?;
             stat::add(&self.base.stats.data_blocks, out.len() as u64);
             let mut pages = part.inode.pages.lock();
@@ -226,7 +228,7 @@ impl Files {
 
     /// Writes pages that have addresses.
     pub fn write_placed(&self, batch: &Batch) -> Result<()> {
-        let mut out: Vec<(BlockAddr, Arc<Block>)> =
+        let mut out: Vec<(BlockAddr, SharedBlock)> =
             batch.pages().map(|p| (p.addr, p.block.clone())).collect();
         let placed = out.iter().all(|(addr, _)| addr.is_real());
         invariant!(self.base.health, placed, "a page without address is written");

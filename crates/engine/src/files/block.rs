@@ -1,6 +1,7 @@
 //! Reading, changing and freeing single blocks of a file or directory.
 use super::Files;
 use super::Inode;
+use crate::block::{SharedBlock, shared};
 use crate::error::Result;
 use crate::nodes::Place;
 use crate::transaction::Op;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 impl Files {
     /// The content of a block, from its page or from the device; `None` for a hole or a reserved block. Blocks of
     /// directories stay cached. The caller holds the inode's lock or has exclusive use of the inode.
-    pub fn read_block(&self, inode: &Arc<Inode>, fblk: u64) -> Result<Option<Arc<Block>>> {
+    pub fn read_block(&self, inode: &Arc<Inode>, fblk: u64) -> Result<Option<SharedBlock>> {
         loop {
             if let Some(block) = inode.pages.lock().get(fblk) {
                 return Ok(Some(block));
@@ -28,7 +29,7 @@ impl Files {
                 continue;
             }
             self.base.health.record_damage(self.check_in_use(addr))?;
-            let block = Arc::new(self.base.health.record_damage(block)?);
+            let block = shared(self.base.health.record_damage(block)?);
             if inode.is_dir() {
                 return Ok(Some(inode.pages.lock().insert_clean(fblk, block, &self.base.mem)));
             }
@@ -56,7 +57,7 @@ impl Files {
         let loaded = self.read_block(inode, fblk)?;
         let (frame, slot) = self.nodes.dnode_for_write(op, &inode.frame, fblk)?;
         self.nodes.reserve_slot(op, &inode.frame, &frame, slot)?;
-        let fill = || loaded.unwrap_or_else(|| Arc::new(Block::zeroed()));
+        let fill = || loaded.unwrap_or_else(|| shared(Block::zeroed()));
         inode.pages.lock().modify(fblk, &self.base.mem, fill, f);
         self.mark_dirty(inode);
         Ok(())

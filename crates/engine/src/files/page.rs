@@ -3,6 +3,7 @@
 //! Regular files keep only dirty pages and pages under writeback: the kernel or the caller caches clean data better.
 //! Directories keep clean pages too, until eviction.
 use super::Tags;
+use crate::block::{SharedBlock, shared};
 use crate::memory::Counter;
 use crate::memory::Memory;
 use segno_format::{BLOCK_SIZE, Block};
@@ -14,7 +15,7 @@ use std::sync::Arc;
 /// One cached block.
 #[derive(Debug)]
 pub struct Page {
-    pub block: Arc<Block>,
+    pub block: SharedBlock,
     /// Newer than the block on the device.
     pub dirty: bool,
     /// The flush writing the page, if any; cleared when the page is dropped or replaced.
@@ -26,7 +27,7 @@ pub struct Page {
 }
 
 impl Page {
-    fn clean(block: Arc<Block>) -> Self {
+    fn clean(block: SharedBlock) -> Self {
         Self { block, dirty: false, flush_id: None, tags: None, used: Cell::new(true) }
     }
     /// Whether the page is clean and unreferenced. A batch that is placed but not yet written refers to the block.
@@ -87,7 +88,7 @@ impl PageMap {
     }
 
     /// The content of a cached block.
-    pub fn get(&self, index: u64) -> Option<Arc<Block>> {
+    pub fn get(&self, index: u64) -> Option<SharedBlock> {
         let page = self.pages.get(&index)?;
         page.used.set(true);
         Some(page.block.clone())
@@ -109,7 +110,7 @@ impl PageMap {
         self.dirty
     }
     /// Inserts a clean page unless one is cached; returns the cached one.
-    pub fn insert_clean(&mut self, index: u64, block: Arc<Block>, mem: &Memory) -> Arc<Block> {
+    pub fn insert_clean(&mut self, index: u64, block: SharedBlock, mem: &Memory) -> SharedBlock {
         let page = self.pages.entry(index).or_insert_with(|| {
             mem.pages.add(1);
             Page::clean(block)
@@ -121,7 +122,7 @@ impl PageMap {
         &mut self,
         index: u64,
         mem: &Memory,
-        fill: impl FnOnce() -> Arc<Block>,
+        fill: impl FnOnce() -> SharedBlock,
         change: impl FnOnce(&mut Block),
     ) {
         let page = self.pages.entry(index).or_insert_with(|| {
@@ -130,13 +131,14 @@ impl PageMap {
         });
         page.make_stale();
         // A page under writeback shares its block with the I/O: make_mut then continues on a copy.
-        change(Arc::make_mut(&mut page.block));
+        let block: &mut Box<Block> = Arc::make_mut(&mut page.block);
+        change(block);
         if !std::mem::replace(&mut page.dirty, true) {
             self.count_dirty(mem, 1);
         }
     }
     /// Cached blocks of a range, ascending.
-    pub fn cached_in(&self, range: std::ops::Range<u64>) -> Vec<(u64, Arc<Block>)> {
+    pub fn cached_in(&self, range: std::ops::Range<u64>) -> Vec<(u64, SharedBlock)> {
         if self.pages.is_empty() || range.start >= range.end {
             return Vec::new();
         }
@@ -152,7 +154,7 @@ impl PageMap {
     }
     /// Replaces the whole content of a block.
     pub fn put(&mut self, index: u64, content: &[u8; BLOCK_SIZE], mem: &Memory) {
-        let fill = || Arc::new(Block(*content));
+        let fill = || shared(Block(*content));
         let page = match self.pages.entry(index) {
             Entry::Vacant(v) => {
                 mem.pages.add(1);
@@ -184,7 +186,7 @@ impl PageMap {
         self.pages.range(range).filter(|(_, p)| p.dirty).map(|(&i, _)| i).take(max).collect()
     }
     /// Takes a dirty page into flush `id`. It counts as clean unless it is written again.
-    pub fn begin_flush(&mut self, index: u64, id: u64, mem: &Memory) -> Option<Arc<Block>> {
+    pub fn begin_flush(&mut self, index: u64, id: u64, mem: &Memory) -> Option<SharedBlock> {
         let page = self.pages.get_mut(&index).filter(|p| p.dirty)?;
         page.dirty = false;
         page.flush_id = Some(id);

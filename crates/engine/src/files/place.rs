@@ -1,5 +1,6 @@
 //! Taking dirty pages into a batch; placing blocks that are not pages; placing blocks of directories and quota files at a boundary.
 use super::{Batch, Files, FlushReason, Inode};
+use crate::block::{SharedBlock, shared};
 use crate::error::Result;
 use crate::health::invariant;
 use crate::space::{Placement, Space};
@@ -45,8 +46,8 @@ impl Files {
         let placed = allocate(&self.space)?;
         let complete = placed.addrs.len() == blocks.len();
         invariant!(self.base.health, complete, "new blocks get another number of addresses than of blocks");
-        let blocks = blocks.into_iter().map(Arc::new);
-        let mut out: Vec<(BlockAddr, Arc<Block>)> = placed.addrs.iter().copied().zip(blocks).collect();
+        let blocks = blocks.into_iter().map(shared);
+        let mut out: Vec<(BlockAddr, SharedBlock)> = placed.addrs.iter().copied().zip(blocks).collect();
         self.base.dev.write_scattered(&mut out).inspect_err(|e| self.base.stop_if_zoned(e))?;
         Ok(placed)
     }

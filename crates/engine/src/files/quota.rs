@@ -1,6 +1,7 @@
 //! Quota files: read completely at mount, updated by each checkpoint.
 use super::Early;
 use super::Files;
+use crate::block::shared;
 use crate::error::{Error, Result};
 use crate::health::invariant;
 use crate::nodes::QuotaFile;
@@ -8,7 +9,6 @@ use crate::transaction::Op;
 use segno_format::checkpoint::CpFlags;
 use segno_format::quota::QuotaTable;
 use segno_format::{BLOCK_SIZE, Block, Corrupt, Ino, Structure};
-use std::sync::Arc;
 use zerocopy::little_endian::U64;
 
 impl Files {
@@ -42,9 +42,8 @@ impl Files {
 
     fn read_quota_file(&self, kind: usize, ino: Ino) -> Result<QuotaFile> {
         let inode = self.inode(ino)?;
-        let block = |fblk| {
-            Ok::<_, Error>(self.read_block(&inode, fblk)?.unwrap_or_else(|| Arc::new(Block::zeroed())))
-        };
+        let block =
+            |fblk| Ok::<_, Error>(self.read_block(&inode, fblk)?.unwrap_or_else(|| shared(Block::zeroed())));
         let (size, blocks) = inode.get(|i| (i.i_size.get(), i.i_blocks.get()));
         let len = QuotaTable::len_of(&block(0)?.0);
         let most =

@@ -2,6 +2,7 @@
 use super::access::check_readable;
 use super::block::unused_block;
 use super::{Files, Inode, SIZE};
+use crate::block::SharedBlock;
 use crate::error::{Error, Result};
 use segno_format::inode::RawInode;
 use segno_format::{BLOCK_SIZE, Block, BlockAddr, Corrupt, Ino, Structure};
@@ -18,7 +19,7 @@ const SMALL: u64 = 64 << 10;
 #[derive(Debug)]
 enum Source {
     Zeros,
-    Page(Arc<Block>),
+    Page(SharedBlock),
     Device(BlockAddr),
 }
 
@@ -109,7 +110,7 @@ impl Files {
         &self,
         inode: &Arc<Inode>,
         blocks: Range<u64>,
-        pages: Vec<(u64, Arc<Block>)>,
+        pages: Vec<(u64, SharedBlock)>,
         addrs: &[BlockAddr],
         window: &mut Window<'_>,
     ) -> Result<bool> {
@@ -215,7 +216,7 @@ fn same_run(a: &Source, b: &Source) -> bool {
 
 fn sources_of(
     inode: &Inode,
-    pages: Vec<(u64, Arc<Block>)>,
+    pages: Vec<(u64, SharedBlock)>,
     addrs: &[BlockAddr],
     first: u64,
 ) -> Result<Vec<Source>> {

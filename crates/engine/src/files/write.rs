@@ -3,6 +3,7 @@ use super::access::{check_changeable, check_not_released};
 use super::block::put_bytes;
 use super::compress::Opened;
 use super::{Files, Inode, SIZE};
+use crate::block::{SharedBlock, shared};
 use crate::error::{Error, Result};
 use crate::times::touch;
 use crate::transaction::Op;
@@ -110,7 +111,7 @@ impl Files {
         bytes: &Range<u64>,
         size: u64,
         opened: &[Opened],
-    ) -> Result<Vec<(u64, Arc<Block>)>> {
+    ) -> Result<Vec<(u64, SharedBlock)>> {
         let mut edges = Vec::new();
         for (pos, block) in [bytes.start, bytes.end].map(|pos| (pos, pos / SIZE)) {
             let known =
@@ -192,7 +193,7 @@ struct Job<'a> {
     offset: u64,
     data: &'a [u8],
     old_size: u64,
-    edges: Vec<(u64, Arc<Block>)>,
+    edges: Vec<(u64, SharedBlock)>,
     /// Packed clusters that the write covers in part.
     opened: Vec<Opened>,
 }
@@ -218,11 +219,11 @@ impl Job<'_> {
         self.offset.max(blocks.start.saturating_mul(SIZE))..end.min(blocks.end.saturating_mul(SIZE))
     }
     /// The content of a block before the write.
-    fn fill(&self, block: u64) -> Arc<Block> {
+    fn fill(&self, block: u64) -> SharedBlock {
         let edge = self.edges.iter().find(|&&(b, _)| b == block).map(|(_, content)| content);
         // A cluster that was packed when the write began may be plain now.
         let known = edge.or_else(|| self.opened.iter().find_map(|o| o.block(block)));
-        known.cloned().unwrap_or_else(|| Arc::new(Block::zeroed()))
+        known.cloned().unwrap_or_else(|| shared(Block::zeroed()))
     }
     fn apply(&self, block: u64, content: &mut Block) {
         // Bytes past the old end become part of the file.

@@ -2,6 +2,7 @@
 use super::Zones;
 use super::durable::{Durable, More, Written};
 use super::node_readahead::NodeReadahead;
+use crate::block::SharedBlock;
 use crate::error::{Error, Result};
 use segno_device::{BlockDevice, HostStorage, Operation};
 use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Corrupt, Geometry, SecNo, Structure};
@@ -206,7 +207,7 @@ impl Device {
     /// Sorts blocks by address and gathers them into as few writes as possible. Open zones are written first,
     /// then empty zones that become full: the number of open zones is limited, so a log must fill one before
     /// it starts the next.
-    pub fn write_scattered(&self, blocks: &mut [(BlockAddr, Arc<Block>)]) -> Result<()> {
+    pub fn write_scattered(&self, blocks: &mut [(BlockAddr, SharedBlock)]) -> Result<()> {
         blocks.sort_by_key(|(a, _)| *a);
         let Some(zones) = &self.zones else { return self.write_sorted(blocks, Self::write) };
         let of_zones = blocks.chunk_by(|(a, _), (b, _)| zones.section_of(*a) == zones.section_of(*b));
@@ -217,7 +218,7 @@ impl Device {
 
     /// Like [`Self::write_scattered`], for blocks that no caller waits for. On zoned volumes an
     /// ordinary write, as a zone is written in order.
-    pub fn write_scattered_behind(&self, blocks: &mut [(BlockAddr, Arc<Block>)]) -> Result<()> {
+    pub fn write_scattered_behind(&self, blocks: &mut [(BlockAddr, SharedBlock)]) -> Result<()> {
         if self.is_zoned() {
             return self.write_scattered(blocks);
         }
@@ -227,13 +228,13 @@ impl Device {
 
     fn write_sorted(
         &self,
-        blocks: &[(BlockAddr, Arc<Block>)],
+        blocks: &[(BlockAddr, SharedBlock)],
         write: fn(&Self, BlockAddr, &[&Block]) -> Result<()>,
     ) -> Result<()> {
         for run in blocks.chunk_by(|(a, _), (b, _)| b.0 == a.0 + 1) {
             for part in run.chunks(GATHER_MAX) {
                 let Some((start, _)) = part.first() else { continue };
-                let refs: Vec<&Block> = part.iter().map(|(_, b)| &**b).collect();
+                let refs: Vec<&Block> = part.iter().map(|(_, b)| &***b).collect();
                 write(self, *start, &refs)?;
             }
         }

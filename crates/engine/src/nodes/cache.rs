@@ -2,6 +2,7 @@
 use super::slots::named_twice;
 use super::{DirtyNodes, NodeFrame, NodeState};
 use crate::base::Base;
+use crate::block::{SharedBlock, shared};
 use crate::clock_cache::{ClockCache, Step};
 use crate::error::Result;
 use crate::health::invariant;
@@ -68,16 +69,16 @@ impl NodeCache {
     }
 
     /// Reads a node. Inodes created together are adjacent, so the blocks after an inode are read too.
-    fn read_around(&self, nid: Nid, entry: &NatEntry) -> Result<Vec<Arc<Block>>> {
+    fn read_around(&self, nid: Nid, entry: &NatEntry) -> Result<Vec<SharedBlock>> {
         if nid == entry.ino.nid() {
-            if let Some(block) = self.base.dev.peek_readahead(entry.addr, |b| Arc::new(b.clone())) {
+            if let Some(block) = self.base.dev.peek_readahead(entry.addr, |b| shared(b.clone())) {
                 return Ok(vec![block]);
             }
             if let Ok(run) = self.base.dev.read_main_run(entry.addr, READ_AROUND) {
-                return Ok(run.into_iter().map(Arc::new).collect());
+                return Ok(run.into_iter().map(shared).collect());
             }
         }
-        Ok(vec![Arc::new(self.base.dev.read_main(entry.addr)?)])
+        Ok(vec![shared(self.base.dev.read_main(entry.addr)?)])
     }
 
     /// Reads attributes of a valid inode that was read ahead but is not cached. It is not cached then either: the
@@ -101,7 +102,7 @@ impl NodeCache {
         nid: Nid,
         entry: &NatEntry,
         epoch: u64,
-        blocks: Vec<Arc<Block>>,
+        blocks: Vec<SharedBlock>,
     ) -> Result<Option<Arc<NodeFrame>>> {
         let mut wanted = None;
         for (addr, block) in (0..).map(|i| entry.addr.offset(i)).zip(blocks) {
@@ -153,7 +154,7 @@ impl NodeCache {
         ino: Ino,
         addr: BlockAddr,
         epoch: u64,
-        block: Arc<Block>,
+        block: SharedBlock,
     ) -> Option<Arc<NodeFrame>> {
         let twice = named_twice(&block, self.base.features);
         let mut shard = self.shard(nid).lock();
@@ -194,7 +195,7 @@ impl NodeCache {
     pub fn create(&self, _op: &Op<'_>, nid: Nid, ino: Ino, node_offset: u32, cold: bool) -> Arc<NodeFrame> {
         let mut block = Block::zeroed();
         block.view_mut::<RawNode>().footer = RawNodeFooter::new(nid, ino, node_offset, cold);
-        let frame = Arc::new(NodeFrame::new(nid, ino, Arc::new(block)));
+        let frame = Arc::new(NodeFrame::new(nid, ino, shared(block)));
         let known = self.shard(nid).lock().insert(nid, frame.clone()).is_some();
         invariant!(self.base.health, !known, "a new node is in the cache already", else return frame);
         self.base.mem.nodes.add(1);
@@ -208,7 +209,8 @@ impl NodeCache {
         self.check_listed(self.dirty.mark(frame, &guard, NodeState::Changed, &self.base.mem));
         let before = self.quota.holding(frame, &guard);
         let fields = op.fields(&guard);
-        let r = f(Arc::make_mut(&mut guard));
+        let block: &mut Box<Block> = Arc::make_mut(&mut guard);
+        let r = f(block);
         self.quota.changed(before, self.quota.holding(frame, &guard));
         op.fields_changed(frame.ino, fields, &guard);
         r

@@ -8,11 +8,12 @@
 //! open generation.
 use super::frame::{NodeFrame, NodeState, Role};
 use super::global::GlobalIndex;
+use crate::block::SharedBlock;
 use crate::lock::{Mutex, rank};
 use crate::memory::Memory;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use foldhash::HashMap;
-use segno_format::{Block, Ino};
+use segno_format::Ino;
 use std::sync::Arc;
 
 const SHARDS: usize = 16;
@@ -113,7 +114,7 @@ impl DirtyNodes {
     /// lock, so that a concurrent writer includes the change. False if the registry and the frame disagree.
     /// A node that cleaning moves is no change.
     #[must_use]
-    pub fn mark(&self, frame: &Arc<NodeFrame>, block: &Arc<Block>, to: NodeState, mem: &Memory) -> bool {
+    pub fn mark(&self, frame: &Arc<NodeFrame>, block: &SharedBlock, to: NodeState, mem: &Memory) -> bool {
         if self.state_of(frame) as u8 >= to as u8 {
             return true;
         }
@@ -235,6 +236,7 @@ impl DirtyNodes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::block::shared;
     use segno_format::node::{RawNode, RawNodeFooter};
     use segno_format::{Block, Nid};
 
@@ -245,7 +247,7 @@ mod tests {
     fn frame(nid: u32, offset: u32) -> Arc<NodeFrame> {
         let mut block = Block::zeroed();
         block.view_mut::<RawNode>().footer = RawNodeFooter::new(Nid(nid), FILE, offset, true);
-        Arc::new(NodeFrame::new(Nid(nid), FILE, Arc::new(block)))
+        Arc::new(NodeFrame::new(Nid(nid), FILE, shared(block)))
     }
 
     fn nids(frames: &[Arc<NodeFrame>]) -> Vec<u32> {
@@ -304,6 +306,7 @@ mod tests {
 #[cfg(all(test, feature = "loom"))]
 mod models {
     use super::*;
+    use crate::block::shared;
     use loom::sync::Arc as LoomArc;
     use loom::thread;
     use segno_format::{Block, Nid};
@@ -316,7 +319,7 @@ mod models {
 
     impl Rig {
         fn new() -> LoomArc<Self> {
-            let frame = Arc::new(NodeFrame::new(Nid(7), Ino(5), Arc::new(Block::zeroed())));
+            let frame = Arc::new(NodeFrame::new(Nid(7), Ino(5), shared(Block::zeroed())));
             LoomArc::new(Self { nodes: DirtyNodes::new(), frame, mem: Memory::default() })
         }
         /// The steps of `NodeCache::modify`.

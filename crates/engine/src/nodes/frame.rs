@@ -1,4 +1,5 @@
 //! One cached node block.
+use crate::block::SharedBlock;
 use crate::error::Result;
 use crate::lock::{Mutex, ReadGuard, RwLock, WriteGuard, rank};
 use crate::memory::Memory;
@@ -6,8 +7,7 @@ use crate::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use segno_format::inode::{InodeLayout, RawInode};
 use segno_format::node::{NodeKind, RawNode, RawNodeFooter, kind_of_offset};
 use segno_format::sit::LogType;
-use segno_format::{Block, BlockAddr, Features, Ino, Nid};
-use std::sync::Arc;
+use segno_format::{BlockAddr, Features, Ino, Nid};
 
 /// Whether a node differs from its block on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub struct NodeFrame {
     pub nid: Nid,
     pub ino: Ino,
     pub role: Role,
-    block: RwLock<Arc<Block>, { rank::FRAME }>,
+    block: RwLock<SharedBlock, { rank::FRAME }>,
     state: AtomicU8,
     /// Index in its list of dirty nodes.
     slot: AtomicU32,
@@ -46,11 +46,11 @@ pub struct NodeFrame {
     named_twice: AtomicU32,
     /// The block for the checkpoint in progress, if the node was changed before it was written. Changes under the
     /// block's lock.
-    frozen: Mutex<Option<Arc<Block>>, { rank::LEAF }>,
+    frozen: Mutex<Option<SharedBlock>, { rank::LEAF }>,
 }
 
 impl NodeFrame {
-    pub fn new(nid: Nid, ino: Ino, block: Arc<Block>) -> Self {
+    pub fn new(nid: Nid, ino: Ino, block: SharedBlock) -> Self {
         let offset = block.view::<RawNode>().footer.node_offset();
         let role = match kind_of_offset(offset) {
             _ if nid == ino.nid() => Role::Inode,
@@ -78,11 +78,11 @@ impl NodeFrame {
         self.named_twice.store(addr.0, Ordering::Relaxed);
     }
     /// Locks the block for reading.
-    pub fn read(&self) -> ReadGuard<'_, Arc<Block>, { rank::FRAME }> {
+    pub fn read(&self) -> ReadGuard<'_, SharedBlock, { rank::FRAME }> {
         self.block.read()
     }
     /// A copy-on-write handle to the current block.
-    pub fn snapshot(&self) -> Arc<Block> {
+    pub fn snapshot(&self) -> SharedBlock {
         self.block.read().clone()
     }
     pub fn is_inode(&self) -> bool {
@@ -101,7 +101,7 @@ impl NodeFrame {
         f(self.block.read().view())
     }
     /// Locks the block, for [`crate::nodes::NodeCache::modify`] and for writing it out.
-    pub(super) fn write(&self) -> WriteGuard<'_, Arc<Block>, { rank::FRAME }> {
+    pub(super) fn write(&self) -> WriteGuard<'_, SharedBlock, { rank::FRAME }> {
         self.block.write()
     }
     pub fn footer(&self) -> RawNodeFooter {
@@ -142,11 +142,11 @@ impl NodeFrame {
         self.generation.store(generation, Ordering::Release);
     }
     /// Keeps the current block for the checkpoint in progress.
-    pub(super) fn freeze(&self, block: &Arc<Block>) {
+    pub(super) fn freeze(&self, block: &SharedBlock) {
         *self.frozen.lock() = Some(block.clone());
     }
     /// The block of an ended generation, for its checkpoint. The frame is clean then, unless it was changed since.
-    pub(super) fn take_frozen(&self, mem: &Memory) -> Arc<Block> {
+    pub(super) fn take_frozen(&self, mem: &Memory) -> SharedBlock {
         // The lock keeps the frame from being put on a list of the open generation.
         let guard = self.block.write();
         if let Some(frozen) = self.frozen.lock().take() {

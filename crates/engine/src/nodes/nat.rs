@@ -3,6 +3,7 @@
 //! Lookup goes through four layers, newest first: changes since the boundary, changes that the checkpoint in progress
 //! writes, the summary journal of the last checkpoint, NAT blocks. A nid freed since the last checkpoint stays in one
 //! of the first two layers as an empty entry, so it is not reused before the next one.
+use crate::block::{SharedBlock, shared};
 use crate::clock_cache::{ClockCache, Step};
 use crate::error::{Error, Result};
 use crate::health::{Health, invariant};
@@ -59,7 +60,7 @@ struct Inner {
     /// Changes that take effect once it is durable.
     pending: Option<Pending>,
     journal: BTreeMap<Nid, RawNatEntry>,
-    blocks: ClockCache<u32, Block>,
+    blocks: ClockCache<u32, Box<Block>>,
     bitmap: Vec<u8>,
     free: VecDeque<Nid>,
     /// Next NAT block to scan for free nids.
@@ -72,7 +73,7 @@ struct Pending {
     journal: BTreeMap<Nid, RawNatEntry>,
     bitmap: Vec<u8>,
     /// Blocks written; those beyond the limit of the cache without their content.
-    blocks: Vec<(u32, Option<Arc<Block>>)>,
+    blocks: Vec<(u32, Option<SharedBlock>)>,
 }
 
 /// State of a node before the checkpoint in progress placed it.
@@ -159,7 +160,7 @@ impl Nat {
         let block = self.dev.read(addr)?;
         let mut inner = self.inner.lock();
         if inner.flushes == flushes {
-            inner.cache(b, Arc::new(block));
+            inner.cache(b, shared(block));
         }
         Ok(())
     }
@@ -292,7 +293,7 @@ impl Nat {
         &self,
         sets: &[(u32, Vec<(Nid, RawNatEntry)>)],
         bitmap: &mut [u8],
-    ) -> Result<Vec<(u32, Option<Arc<Block>>)>> {
+    ) -> Result<Vec<(u32, Option<SharedBlock>)>> {
         let mut new = Vec::with_capacity(sets.len());
         for part in sets.chunks(BLOCKS_CACHED_MAX / 2) {
             let written = self.write_some_blocks(part, bitmap)?;
@@ -307,14 +308,14 @@ impl Nat {
         &self,
         sets: &[(u32, Vec<(Nid, RawNatEntry)>)],
         bitmap: &mut [u8],
-    ) -> Result<Vec<(u32, Arc<Block>)>> {
-        let mut out: Vec<(BlockAddr, Arc<Block>)> = Vec::with_capacity(sets.len());
+    ) -> Result<Vec<(u32, SharedBlock)>> {
+        let mut out: Vec<(BlockAddr, SharedBlock)> = Vec::with_capacity(sets.len());
         let mut new = Vec::with_capacity(sets.len());
         for (b, set) in sets {
             let cached = self.inner.lock().blocks.get(*b).cloned();
             let mut block = match cached {
                 Some(block) => block,
-                None => Arc::new(self.dev.read(self.geo.nat_addr(*b, msb::test(bitmap, *b as usize)))?),
+                None => shared(self.dev.read(self.geo.nat_addr(*b, msb::test(bitmap, *b as usize)))?),
             };
             let raw: &mut RawNatBlock = Arc::make_mut(&mut block).view_mut();
             for &(nid, entry) in set {
@@ -376,7 +377,7 @@ impl Inner {
     }
 
     /// Caches a NAT block as of the last checkpoint; evicts others if the cache is full.
-    fn cache(&mut self, b: u32, block: Arc<Block>) {
+    fn cache(&mut self, b: u32, block: SharedBlock) {
         let over = (self.blocks.len() + 1).saturating_sub(BLOCKS_CACHED_MAX);
         // May take two rounds, as the first may find every block used.
         let step = Step { looks: if over > 0 { usize::MAX } else { 0 }, removals: over };

@@ -2,6 +2,7 @@
 use super::NodeFrame;
 use super::Nodes;
 use super::since_checkpoint::Change;
+use crate::block::{SharedBlock, shared};
 use crate::error::Result;
 use crate::health::invariant;
 use crate::space::Placement;
@@ -109,16 +110,16 @@ impl Nodes {
         &self,
         log: LogType,
         nodes: impl ExactSizeIterator<Item = (&'a NodeFrame, Marks)> + Clone,
-        content: impl Fn(&NodeFrame) -> Arc<Block>,
+        content: impl Fn(&NodeFrame) -> SharedBlock,
     ) -> Result<(Placement, BlockAddr)> {
         let owners: Vec<RawSummary> = nodes.clone().map(|(frame, _)| RawSummary::node(frame.nid)).collect();
         let (placed, end) = self.space.allocate_nodes(log, &owners)?;
         let complete = placed.addrs.len() == owners.len();
         invariant!(self.base.health, complete, "the numbers of nodes and of addresses differ");
-        let mut out: Vec<(BlockAddr, Arc<Block>)> = Vec::with_capacity(owners.len());
+        let mut out: Vec<(BlockAddr, SharedBlock)> = Vec::with_capacity(owners.len());
         let following = placed.addrs.iter().skip(1).chain([&end]);
         for (((frame, marks), &addr), &next) in nodes.zip(&placed.addrs).zip(following) {
-            out.push((addr, Arc::new(self.sealed(frame, &content(frame), marks, next)?)));
+            out.push((addr, shared(self.sealed(frame, &content(frame), marks, next)?)));
         }
         self.base.dev.write_scattered(&mut out)?;
         Ok((placed, end))

@@ -33,6 +33,7 @@ pub use stream::{SharedStream, Stream};
 pub use table::{FIRST_SECOND, Table};
 pub(crate) use zone::{CrashedLogs, LogRoom};
 
+use crate::block::{SharedBlock, shared};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::health::Health;
@@ -152,12 +153,12 @@ impl Space {
         self.park_streams();
         let waiting: Vec<(SegNo, Arc<RawSummaryBlock>)> =
             self.ssa.lock().iter().map(|(&s, b)| (s, b.clone())).collect();
-        let mut out: Vec<(BlockAddr, Arc<Block>)> = waiting
+        let mut out: Vec<(BlockAddr, SharedBlock)> = waiting
             .iter()
             .map(|(s, raw)| {
                 let mut block = Block::zeroed();
                 *block.view_mut::<RawSummaryBlock>() = **raw;
-                (self.geo.ssa_addr(*s), Arc::new(block))
+                (self.geo.ssa_addr(*s), shared(block))
             })
             .collect();
         let written_blocks = out.len() as u64;

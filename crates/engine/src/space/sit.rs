@@ -1,6 +1,7 @@
 //! Reading the SIT at mount and writing it at a checkpoint.
 use super::log::LogCell;
 use super::{Counts, Log, SegmentPin, SitState, Space, Table, Tables};
+use crate::block::shared;
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::health::{Health, invariant};
@@ -104,7 +105,7 @@ impl Space {
             for b in blocks {
                 let block = self
                     .with_table(|t| sit_block(Block::zeroed(), &self.geo, b, |seg| t.entry_at_boundary(seg)));
-                out.push((self.geo.sit_addr(b, flip(&mut state.bitmap, b)), Arc::new(block)));
+                out.push((self.geo.sit_addr(b, flip(&mut state.bitmap, b)), shared(block)));
             }
             written = out.len() as u64;
             self.dev.write_scattered(&mut out)?;

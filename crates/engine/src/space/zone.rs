@@ -1,12 +1,12 @@
 //! Sections that must be written in order.
 use super::{Log, Space};
+use crate::block::shared;
 use crate::error::Result;
 use crate::health::invariant;
 use segno_format::sit::LogType;
 use segno_format::summary::RawSummaryBlock;
 use segno_format::{BLOCKS_PER_SEG, Block, BlockAddr, Corrupt, SecNo, SegNo, Structure};
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 /// State that a crash left after the checkpoint and that recovery needs.
 #[derive(Debug, Default)]
@@ -126,7 +126,7 @@ impl Space {
 
     /// Fills allocated blocks that nothing will be written to with zeros, where sections are written in order.
     pub(crate) fn fill_unwritten(&self, addrs: &[BlockAddr]) -> Result<()> {
-        let zero = Arc::new(Block::zeroed());
+        let zero = shared(Block::zeroed());
         let blocks = addrs.iter().filter(|_| self.dev.is_zoned()).map(|&a| (a, zero.clone()));
         self.dev.write_scattered(&mut blocks.collect::<Vec<_>>())
     }
@@ -187,6 +187,7 @@ mod tests {
     use segno_device::MemDevice;
     use segno_format::checkpoint::RawCheckpoint;
     use segno_format::summary::{JOURNAL_BYTES, Journal};
+    use std::sync::Arc;
     use zerocopy::FromZeros;
 
     /// An empty volume, with a log in each of the first segments.

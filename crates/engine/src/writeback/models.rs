@@ -2,6 +2,7 @@
 //! segno-engine --features loom models`.
 use super::pool::Pool;
 use super::*;
+use crate::block::shared;
 use crate::files::{DirtyFiles, Inode};
 use crate::memory::Memory;
 use crate::nodes::NodeFrame;
@@ -26,13 +27,13 @@ impl Rig {
             let mut table = wb.table.write();
             (1..contexts).for_each(|id| table.contexts.push(Arc::new(Context::new(id, false))));
         }
-        let frame = Arc::new(NodeFrame::new(Ino::ROOT.nid(), Ino::ROOT, Arc::new(Block::zeroed())));
+        let frame = Arc::new(NodeFrame::new(Ino::ROOT.nid(), Ino::ROOT, shared(Block::zeroed())));
         let inode = crate::files::InodeCache::new(Arc::default()).insert(frame);
         LoomArc::new(Self { wb, inode, mem: Memory::default() })
     }
     /// Models a write to a page; tags ascend.
     fn write(&self, tag: u8) {
-        self.inode.pages.lock().modify(0, &self.mem, || Arc::new(Block::zeroed()), |b| b.0[0] = tag);
+        self.inode.pages.lock().modify(0, &self.mem, || shared(Block::zeroed()), |b| b.0[0] = tag);
         self.wb.mark_dirty(&self.inode);
     }
     /// Models a flush; returns the tag written to the device.

@@ -1,5 +1,6 @@
 //! Flushing: dirty pages are taken cluster by cluster, and clusters are compressed before they get addresses.
 use super::{cluster_blocks, cluster_of};
+use crate::block::shared;
 use crate::error::Result;
 use crate::files::batch::{Batch, Outgoing, Part};
 use crate::files::{Files, FlushReason, Inode, PageMap};
@@ -129,6 +130,6 @@ fn place_stored(pages: &mut Vec<Outgoing>, stored: &[u8]) {
     pages.drain(..1);
     pages.truncate(blocks.len());
     for (page, block) in pages.iter_mut().zip(blocks) {
-        page.block = Arc::new(Block(*block));
+        page.block = shared(Block(*block));
     }
 }

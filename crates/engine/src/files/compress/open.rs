@@ -1,6 +1,7 @@
 //! Changing packed clusters: all of their pages become dirty first.
 use super::read::Content;
 use super::{bad_cluster, cluster_blocks, cluster_of};
+use crate::block::{SharedBlock, shared};
 use crate::error::Result;
 use crate::files::{Files, Inode, PageMap, SIZE};
 use crate::lock::{MutexGuard, rank};
@@ -12,12 +13,12 @@ use std::sync::Arc;
 /// The content of a packed cluster.
 pub struct Opened {
     first: u64,
-    blocks: Vec<Arc<Block>>,
+    blocks: Vec<SharedBlock>,
 }
 
 impl Opened {
     /// The content of a file block, if the cluster has it.
-    pub fn block(&self, block: u64) -> Option<&Arc<Block>> {
+    pub fn block(&self, block: u64) -> Option<&SharedBlock> {
         self.blocks.get(usize::try_from(block.checked_sub(self.first)?).ok()?)
     }
 
@@ -64,7 +65,7 @@ impl Files {
             Content::Cached(pages) => pages.into_iter().map(|(_, block)| block).collect(),
             Content::Unpacked => {
                 let (blocks, _) = bytes.as_chunks::<BLOCK_SIZE>();
-                blocks.iter().map(|b| Arc::new(Block(*b))).collect()
+                blocks.iter().map(|b| shared(Block(*b))).collect()
             }
         };
         // A change must find a reservation for each block, for any content of the device.
@@ -151,8 +152,9 @@ impl Files {
             at(bytes.start)..at(bytes.end)
         };
         let blocks = || (first..).zip(&found.blocks);
-        let zeros =
-            |(i, b): (u64, &Arc<Block>)| b.0.get(inside(i)).unwrap_or_default().iter().all(|&byte| byte == 0);
+        let zeros = |(i, b): (u64, &SharedBlock)| {
+            b.0.get(inside(i)).unwrap_or_default().iter().all(|&byte| byte == 0)
+        };
         if blocks().all(zeros) {
             return Ok(true);
         }

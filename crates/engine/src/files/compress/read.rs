@@ -1,18 +1,19 @@
 //! Reading: a cluster at a time.
 use super::{bad_cluster, cluster_of};
+use crate::block::SharedBlock;
 use crate::error::Result;
 use crate::files::block::unused_block;
 use crate::files::read::Window;
 use crate::files::{Files, Inode};
 use segno_codec::decompress;
 use segno_format::cluster::compressed_data;
-use segno_format::{BLOCK_SIZE, Block, BlockAddr};
+use segno_format::{BLOCK_SIZE, BlockAddr};
 use std::ops::Range;
 use std::sync::Arc;
 use zerocopy::IntoBytes;
 
 /// Pages of a range, ascending.
-pub(super) type Pages = Vec<(u64, Arc<Block>)>;
+pub(super) type Pages = Vec<(u64, SharedBlock)>;
 
 /// Where the content of a cluster is.
 pub(super) enum Content {

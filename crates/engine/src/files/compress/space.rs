@@ -1,6 +1,7 @@
 //! Space that compression saves: released to the volume, or reserved again; and rewriting a file in the other form.
 use super::PackedClusters;
 use super::{cluster_blocks, cluster_of, saved};
+use crate::block::shared;
 use crate::error::{Error, Result};
 use crate::files::access::check_changeable;
 use crate::files::{Files, Inode, SIZE};
@@ -135,7 +136,7 @@ impl Files {
         self.read_locked(inode, cluster.start * SIZE, &mut bytes)?;
         let mut pages = inode.pages.lock();
         for (index, content) in (cluster.start..).zip(bytes.as_chunks::<BLOCK_SIZE>().0) {
-            pages.modify(index, &self.base.mem, || Arc::new(Block(*content)), |_| {});
+            pages.modify(index, &self.base.mem, || shared(Block(*content)), |_| {});
         }
         Ok(true)
     }

@@ -1,5 +1,6 @@
 //! Locations of dentries: the inline area, or blocks of the directory file.
 use super::Dirs;
+use crate::block::{SharedBlock, shared};
 use crate::error::{Error, Result};
 use crate::files::Inode;
 use crate::transaction::Op;
@@ -25,7 +26,7 @@ pub enum Location {
 pub(super) struct Chunk {
     pub(super) location: Location,
     pub(super) shape: DentryShape,
-    block: Arc<Block>,
+    block: SharedBlock,
     range: Range<usize>,
     pub(super) dir: Ino,
 }
@@ -152,7 +153,7 @@ impl Dirs {
         }
         for ((fblk, addr), block) in places.into_iter().zip(read) {
             if self.nodes.space.is_valid(addr) {
-                dir.pages.lock().insert_clean(fblk, Arc::new(block), &self.base.mem);
+                dir.pages.lock().insert_clean(fblk, shared(block), &self.base.mem);
             }
         }
         Ok(())

@@ -56,7 +56,7 @@ impl Dirs {
         let done = self.insert_all(op, dir, inline);
         if done.is_err() {
             self.files.truncate_blocks(op, dir, 0, usize::MAX)?;
-            self.nodes.cache.modify(op, &dir.frame, |block| *block = (*before).clone());
+            self.nodes.cache.modify(op, &dir.frame, |block| *block = (**before).clone());
         }
         done
     }
