@@ -6,7 +6,7 @@ use segno_format::set_word;
 const FREE: usize = 184;
 
 /// Changes unused bytes so that the checksum, which is stored and returned, is this one.
-pub(crate) fn seal_as(block: &mut [u8], crc: u32) -> u32 {
+pub(crate) fn seal_with_crc(block: &mut [u8], crc: u32) -> u32 {
     let mut with = |bytes: u32| {
         set_word(block, FREE, bytes);
         RawCheckpoint::seal(block)
@@ -37,7 +37,7 @@ mod tests {
             let mut block = Block::zeroed();
             block.0.iter_mut().zip(0u32..).for_each(|(b, i)| *b = (i * i) as u8);
             block.view_mut::<RawCheckpoint>().checksum_offset.set(offset);
-            seal_as(&mut block.0, wanted);
+            seal_with_crc(&mut block.0, wanted);
             assert_eq!(RawCheckpoint::verify(&block, 0), Ok(wanted));
         }
     }

@@ -1,7 +1,7 @@
 //! The checkpoint pack of the repaired volume.
+use crate::crc;
 use crate::error::{RepairError, Result};
 use crate::finish::Totals;
-use crate::forge;
 use crate::state::State;
 use crate::tables::{Claims, Flip, Logs};
 use crate::volume::Volume;
@@ -56,7 +56,7 @@ pub(crate) fn build(state: &mut State<'_>, original: &Volume<'_>, parts: &Parts<
         kbytes_written: state.vol.summaries.kbytes_written(),
     };
     let encoded = contents.encode(geo, |block| match parts.keep_chain {
-        true => forge::seal_as(block, original.pack.crc),
+        true => crc::seal_with_crc(block, original.pack.crc),
         false => RawCheckpoint::seal(block),
     });
     let Encoded { mut blocks, header, .. } = encoded.map_err(unencodable)?;
