@@ -112,7 +112,7 @@ fn archives() -> Vec<Vec<u8>> {
 }
 
 /// Makes the checksum right of every block that begins like a header.
-fn mend(bytes: &mut Vec<u8>, rng: &mut Rng) {
+fn fixup(bytes: &mut Vec<u8>, rng: &mut Rng) {
     for block in bytes.chunks_exact_mut(BLOCK).filter(|b| b[257..262] == *b"ustar") {
         block[148..156].fill(b' ');
         let sum: u32 = block.iter().map(|b| u32::from(*b)).sum();
@@ -229,7 +229,7 @@ fn fuzz_archives() {
         b"x",
         b"g",
     ];
-    let mutator = Mutator { seeds: archives(), words, resized: 6, mend: &mend, ..Mutator::default() };
+    let mutator = Mutator { seeds: archives(), words, resized: 6, fixup: &fixup, ..Mutator::default() };
     let target = Target {
         name: "archives",
         runs: 1_500,
