@@ -59,7 +59,7 @@ impl Drive {
                 drop(v);
                 let (observer, watched) = dev.observed(files.place());
                 let v = case.mount(watched)?;
-                files.tell(observer.clone());
+                files.report_to(observer.clone());
                 return Ok(Self {
                     rng: Rng::new(!case.seed),
                     case,
@@ -158,7 +158,7 @@ impl Drive {
         self.dev.zoned = Arc::new(self.dev.zoned.after_cut(|written| rng.below(written + 1)));
         let (observer, watched) = self.dev.observed(self.files.place());
         self.observer = observer;
-        self.files.tell(self.observer.clone());
+        self.files.report_to(self.observer.clone());
         self.v = self.case.mount(watched)?;
         self.check_room()?;
         self.files.judge(&self.v, true)

@@ -72,7 +72,7 @@ impl Files {
     }
 
     /// Reports deleted pages to this observer from now on.
-    pub fn tell(&mut self, observer: Arc<WriteObserver>) {
+    pub fn report_to(&mut self, observer: Arc<WriteObserver>) {
         self.observer = Some(observer);
     }
 
