@@ -5,7 +5,7 @@ use anyhow::{anyhow, ensure};
 use rustix::fs::getxattr;
 use rustix::io::Errno;
 use segno::{Checker, Left, inspect};
-use segno_device::{BlockDevice, DeviceError, Holder, Location, OpenOptions, open_storage, open_volume};
+use segno_device::{BlockDevice, DeviceError, InUseBy, Location, OpenOptions, open_storage, open_volume};
 use segno_engine::Observer;
 use segno_format::BLOCK_SIZE;
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ pub fn patiently<T>(open: impl Fn() -> Result<T, DeviceError>) -> Result<T, Devi
     let start = Instant::now();
     loop {
         match open() {
-            Err(e) if start.elapsed() < PATIENCE && e.holder().is_some_and(Holder::may_end) => {
+            Err(e) if start.elapsed() < PATIENCE && e.in_use_by().is_some_and(InUseBy::may_end) => {
                 std::thread::sleep(POLL);
             }
             other => return other,

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use segno::inspect;
-use segno_device::{Holder, Mount, Use, hold, open_storage, share_storage};
+use segno_device::{InUseBy, Mount, Use, hold, open_storage, share_storage};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -182,7 +182,7 @@ fn uses(process: &Path, dir: &Path) -> bool {
 /// other mounts and loop devices do not end.
 fn is_locked(image: &Path) -> bool {
     let held = hold(image, Use::Read);
-    held.is_err_and(|e| e.holder().is_some_and(Holder::may_end))
+    held.is_err_and(|e| e.in_use_by().is_some_and(InUseBy::may_end))
 }
 
 fn mounted_elsewhere(mount: &Mount, place: &str) -> anyhow::Error {
