@@ -146,13 +146,13 @@ impl Checker {
     /// Checks the volume and changes nothing: changes left by a crash are replayed in memory. Damage is not
     /// an error; the result describes it.
     pub fn check(&self, options: &CheckOptions, mut progress: impl FnMut(Progress)) -> Result<Judged> {
-        self.claimed("check", || self.judge(options, &mut progress))
+        self.locked("check", || self.judge(options, &mut progress))
     }
 
     /// Verifies that the external journal, if there is one, belongs to this volume; every other call does so
     /// first. Returns the reason if the journal has no effect.
     pub fn verify_journal(&self) -> Result<Option<String>> {
-        self.claimed("use the journal of", || Ok(self.verified()?.map(|why| why.to_string())))
+        self.locked("use the journal of", || Ok(self.verified()?.map(|why| why.to_string())))
     }
 
     fn verified(&self) -> Result<Option<Stale>, Cause> {
@@ -162,7 +162,7 @@ impl Checker {
     /// The state left by a crash, according to the journal alone.
     pub fn left_by_journal(&self) -> Result<Left> {
         let device = self.device.storage();
-        self.claimed("check", || Ok(crashed::told(device, self.area())?.left(device)))
+        self.locked("check", || Ok(crashed::told(device, self.area())?.left(device)))
     }
 
     /// Plans a repair of the findings of a check; nothing is written. With `restore_names`, lost files get
@@ -184,7 +184,7 @@ impl Checker {
                 PlanOptions { restore_names },
             )?)
         };
-        self.claimed("plan the repair of", plan)
+        self.locked("plan the repair of", plan)
     }
 
     /// Checks the volume and plans a repair of all findings; `None` if there is nothing to repair. Changes
@@ -197,7 +197,7 @@ impl Checker {
 
     /// Writes a repair. A power cut meanwhile leaves the volume as it was, or repaired.
     pub fn repair(&self, plan: &Plan) -> Result<()> {
-        self.claimed("repair", || Ok(plan.apply(&**self.device.storage())?))
+        self.locked("repair", || Ok(plan.apply(&**self.device.storage())?))
     }
 
     /// Replays the changes left by a crash, as the next mount would.
@@ -206,17 +206,18 @@ impl Checker {
             let storage = Arc::clone(self.device.storage());
             Ok(crashed::replay(storage, self.area(), self.observer.clone())?)
         };
-        self.claimed("replay the journal of", replay)
+        self.locked("replay the journal of", replay)
     }
 
-    fn claimed<T>(&self, action: &'static str, call: impl FnOnce() -> Result<T, Cause>) -> Result<T> {
-        let claimed = || {
-            let _claims = (self.device.claim()?, self.journal.as_ref().map(Device::claim).transpose()?);
+    fn locked<T>(&self, action: &'static str, call: impl FnOnce() -> Result<T, Cause>) -> Result<T> {
+        let locked = || {
+            let _locks =
+                (self.device.lock_range()?, self.journal.as_ref().map(Device::lock_range).transpose()?);
             self.device.require_superblock(DeviceError::is_foreign)?;
             self.verified()?;
             call()
         };
-        claimed().map_err(|e| Error::new(action, self.device.path(), e))
+        locked().map_err(|e| Error::new(action, self.device.path(), e))
     }
 
     fn area(&self) -> Option<Area> {

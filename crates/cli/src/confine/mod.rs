@@ -89,8 +89,8 @@ impl Confinement {
         self.rule(path, Access::Storage)
     }
 
-    /// Opens storage again to claim it.
-    pub fn claims(self, path: &Path) -> Self {
+    /// Opens storage again, exclusively.
+    pub fn opens_exclusively(self, path: &Path) -> Self {
         self.rule(Location::of(path).file(), Access::Read)
     }
 

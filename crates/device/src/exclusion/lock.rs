@@ -39,7 +39,7 @@ impl Drop for LockedFile {
 /// Locks a range against other users, with `shared` only against writers; false if it is in use. A user of a part shares the
 /// flock(2) with users of other parts.
 pub(crate) fn lock(file: &File, shared: bool, range: &Range<u64>) -> io::Result<bool> {
-    // udev takes flock(2) on block devices; the claim is the lock of those.
+    // udev takes flock(2) on block devices; `O_EXCL` is the lock of those.
     if file.metadata()?.is_file() {
         let operation = match shared || *range != WHOLE {
             true => FlockOperation::NonBlockingLockShared,
@@ -57,7 +57,7 @@ pub(crate) fn lock(file: &File, shared: bool, range: &Range<u64>) -> io::Result<
             let _unlocked = flock(file, FlockOperation::Unlock);
             Ok(false)
         }
-        // File systems without range locks, or a file that is open for reading: flock(2) or the claim has to do.
+        // File systems without range locks, or a file that is open for reading: flock(2) or `O_EXCL` has to do.
         Ok(()) | Err(Errno::INVAL | Errno::NOLCK | Errno::NOSYS | Errno::OPNOTSUPP | Errno::BADF) => Ok(true),
         Err(e) => Err(e.into()),
     }

@@ -1,7 +1,7 @@
 //! Exclusion of other users of the same storage. [`Use`] is the table; everything that opens storage passes
 //! through here.
 //!
-//! Others are seen by advisory locks of the bytes in use, by the exclusive claim of block devices, and by the
+//! Others are seen by advisory locks of the bytes in use, by `O_EXCL` on block devices, and by the
 //! loop devices and mounts that the kernel reports by number. Names in the mount table prove nothing: any
 //! user chooses the source of a FUSE mount.
 mod lock;
@@ -14,7 +14,7 @@ pub(crate) use lock::LockedFile;
 pub use mounts::Mount;
 pub use table::{Other, Use};
 
-use crate::claim::Claim;
+use crate::exclusive_open::ExclusiveOpen;
 use crate::in_use_by::InUseBy;
 use crate::location::Location;
 use crate::storage_kind::{StorageKind, kind};
@@ -39,10 +39,10 @@ struct View {
     loops: Vec<LoopDevice>,
 }
 
-/// Claims a block device; `None` if a mount that the use tolerates has the claim.
-pub(crate) fn claim(path: &Path, usage: Use) -> Result<Option<Claim>, DeviceError> {
-    let refused = match Claim::take(path) {
-        Ok(claim) => return Ok(Some(claim)),
+/// Opens a block device exclusively; `None` if a mount that the use tolerates has it.
+pub(crate) fn open_exclusively(path: &Path, usage: Use) -> Result<Option<ExclusiveOpen>, DeviceError> {
+    let refused = match ExclusiveOpen::take(path) {
+        Ok(exclusive) => return Ok(Some(exclusive)),
         Err(e @ DeviceError::InUse { .. }) => e,
         Err(e) => return Err(e),
     };
@@ -88,7 +88,7 @@ pub(crate) fn exclude(
 /// A file or device that is kept from others, and neither read nor written through this.
 #[derive(Debug)]
 pub struct Hold {
-    _claim: Option<Claim>,
+    _exclusive: Option<ExclusiveOpen>,
     /// One for each of its ranges.
     _files: Vec<(LockedFile, Option<LockedFile>)>,
 }
@@ -98,12 +98,12 @@ pub fn hold(path: impl AsRef<Path>, usage: Use) -> Result<Hold, DeviceError> {
     let path = path.as_ref();
     let extents = Location::of(path).extents()?;
     // Opening anything else, such as a FIFO, could block.
-    let claim = match kind(&extents.file)? {
-        StorageKind::BlockDevice => claim(&extents.file, usage)?,
+    let exclusive = match kind(&extents.file)? {
+        StorageKind::BlockDevice => open_exclusively(&extents.file, usage)?,
         StorageKind::Regular => None,
     };
     let files = extents.ranges.iter().map(|bytes| hold_bytes(path, &extents.file, bytes, usage));
-    Ok(Hold { _claim: claim, _files: files.collect::<Result<_, _>>()? })
+    Ok(Hold { _exclusive: exclusive, _files: files.collect::<Result<_, _>>()? })
 }
 
 fn hold_bytes(
@@ -171,10 +171,10 @@ impl View {
         for device in self.loops.iter().filter(|l| l.backing.overlaps(place) && !is_own(l)) {
             let mounts: Vec<&Mount> =
                 self.mounts.iter().filter(|m| device.numbers.contains(&m.device)).collect();
-            // A claim shows mounts in other namespaces. It is tried only where it decides.
-            let claimed = || usage.tolerates(Other::LoopDevice) && device.is_claimed();
+            // A failed exclusive open shows mounts in other namespaces. It is tried only where it decides.
+            let opened = || usage.tolerates(Other::LoopDevice) && device.is_opened_exclusively();
             let other = match mounts.as_slice() {
-                [] if device.stacked || claimed() => Other::Claim,
+                [] if device.stacked || opened() => Other::ExclusiveOpen,
                 [] => Other::LoopDevice,
                 all if all.iter().all(|m| m.all_read_only) => Other::ReadOnlyLoopMount,
                 _ => Other::Mount,
