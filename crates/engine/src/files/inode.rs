@@ -24,7 +24,7 @@ pub struct Inode {
     dir: bool,
     /// Orders operations on the inode: shared for reads, exclusive for changes.
     pub lock: RwLock<(), { rank::INODE }>,
-    /// Flush claim: only the holder allocates addresses for the inode's pages.
+    /// Flush lock: only its owner allocates addresses for the inode's pages.
     pub flush: Mutex<(), { rank::FLUSH }>,
     /// Taken by fsync.
     pub syncs: SyncTurns,
@@ -177,7 +177,7 @@ impl InodeCache {
         self.dirty_dirs.lock().values().cloned().collect()
     }
     /// Unregisters a directory whose pages were written, unless a page is dirty again. The caller holds its flush
-    /// claim, has the gate closed, or frees the directory.
+    /// lock, has the gate closed, or frees the directory.
     pub fn settle(&self, dir: &Arc<Inode>) {
         if dir.pages.lock().dirty() > 0 {
             return;

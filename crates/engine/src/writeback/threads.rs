@@ -220,7 +220,7 @@ impl Writeback {
             [] => 0,
             [one] => self.flush_quantum(one, QUANTUM, why)?,
             many => {
-                // Flush claims are taken in ascending inode order.
+                // Flush locks are taken in ascending inode order.
                 many.sort_unstable_by_key(|i| i.ino);
                 self.flush_group(many, why)?;
                 pages as u64

@@ -94,8 +94,8 @@ impl Commit {
 
     /// Makes the inode durable through the chain, or returns why only a checkpoint can.
     fn log_inode(&self, inode: &Arc<Inode>, phases: &mut Phases) -> Result<Option<CpReason>> {
-        // While the claim is held, no new data of the inode is published, so the mark covers no unflushed data.
-        let _claim = phases.time(Phase::Node, |_| inode.flush.lock());
+        // While the flush lock is held, no new data of the inode is published, so the mark covers no unflushed data.
+        let _flush = phases.time(Phase::Node, |_| inode.flush.lock());
         let dev = &self.base.dev;
         // All data of the inode. A checkpoint that the log has to wait for makes it durable.
         let data = dev.durable.written();
