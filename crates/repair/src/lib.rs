@@ -17,9 +17,9 @@
 
 mod action;
 mod blocks;
-mod claims;
 mod copies;
 mod crc;
+mod data_blocks;
 mod dentry_ino;
 mod dir;
 mod error;

@@ -3,7 +3,7 @@ use crate::crc;
 use crate::error::{RepairError, Result};
 use crate::finish::Totals;
 use crate::state::State;
-use crate::tables::{Claims, Flip, Logs};
+use crate::tables::{Allocated, Flip, Logs};
 use crate::volume::Volume;
 use segno_check::enough_reserved;
 use segno_format::checkpoint::{CpFlags, RawCheckpoint};
@@ -17,7 +17,7 @@ const VERSIONS_AHEAD: u64 = 1 << 32;
 
 /// The parts of a pack.
 pub(crate) struct Parts<'p> {
-    pub claims: &'p Claims,
+    pub allocated: &'p Allocated,
     pub logs: &'p Logs,
     pub totals: &'p Totals,
     pub sit: &'p [Flip],
@@ -35,7 +35,7 @@ pub(crate) fn build(state: &mut State<'_>, original: &Volume<'_>, parts: &Parts<
     let header = header(state, original, parts)?;
     let mut summaries = Vec::new();
     for position in &parts.logs.positions {
-        let mut summary = Box::new(parts.claims.summary_block(state, position.seg)?);
+        let mut summary = Box::new(parts.allocated.summary_block(state, position.seg)?);
         summary.entry_type = position.log.summary_type() as u8;
         summaries.push(summary);
     }
@@ -101,12 +101,12 @@ fn header(state: &State<'_>, original: &Volume<'_>, parts: &Parts<'_>) -> Result
     (cp.user_block_count, cp.rsvd_segment_count, cp.overprov_segment_count) = constants;
     cp.checkpoint_ver.set(version);
     cp.ckpt_flags.set(flags.bits());
-    let nodes = parts.claims.nids.len() as u64;
-    cp.valid_block_count.set(nodes + parts.claims.data.len() + parts.totals.reserved);
+    let nodes = parts.allocated.nids.len() as u64;
+    cp.valid_block_count.set(nodes + parts.allocated.data.len() + parts.totals.reserved);
     cp.valid_node_count.set(nodes as u32);
     cp.valid_inode_count.set(state.inodes.len() as u32);
     let free =
-        geo.segments().filter(|s| parts.claims.is_empty_in(*s) && parts.logs.log_of(*s).is_none()).count();
+        geo.segments().filter(|s| parts.allocated.is_empty_in(*s) && parts.logs.log_of(*s).is_none()).count();
     cp.free_segment_count.set(free as u32);
     if cp.next_free_nid.get() >= geo.max_nid() {
         cp.next_free_nid.set(segno_format::Nid::ROOT.0 + 1);

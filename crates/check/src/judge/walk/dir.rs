@@ -58,7 +58,7 @@ struct Open {
 }
 
 impl Walk<'_, '_> {
-    /// Reads claimed directories, the last one first, and follows their entries.
+    /// Reads visited directories, the last one first, and follows their entries.
     pub(super) fn directories(&mut self, mut batch: Vec<PendingDir>) -> Result<(), CheckError> {
         self.want_nodes(batch.iter().map(|d| Nid(d.ino)));
         let mut open = Vec::new();

@@ -1,11 +1,11 @@
 //! The walk over everything that can be reached: the tree from the root, quota files, orphans.
 //!
-//! Directories wait on a list instead of on the stack, each node id is entered once, and each block may be
-//! claimed once, so the walk ends on damaged volumes with cycles too. The nodes and blocks of a batch of
+//! Directories wait on a list instead of on the stack, each node id is entered once, and each block may have one
+//! owner, so the walk ends on damaged volumes with cycles too. The nodes and blocks of a batch of
 //! directories, and the nodes of a file, are read ahead in address order.
 mod against;
-mod claim;
 mod content;
+mod data_block;
 mod dir;
 mod entry;
 mod fields;
@@ -73,7 +73,7 @@ pub(crate) enum Via {
 /// Directories read together.
 const BATCH: usize = 32;
 
-/// A directory that is claimed but not read yet.
+/// A directory that is visited but not read yet.
 struct PendingDir {
     ino: u32,
     via: Via,
@@ -175,7 +175,7 @@ impl<'w, 'v> Walk<'w, 'v> {
 
 impl Walk<'_, '_> {
     fn tree(&mut self) -> Result<(), CheckError> {
-        if self.claim_nid(Nid::ROOT, Ino::ROOT.0, Structure::Volume) {
+        if self.visit_nid(Nid::ROOT, Ino::ROOT.0, Structure::Volume) {
             self.pending.push(PendingDir { ino: Ino::ROOT.0, via: Via::Root });
         }
         while !self.pending.is_empty() && !self.has_failed() {
@@ -228,8 +228,8 @@ impl Walk<'_, '_> {
             return self.another_name(ino, via);
         }
         if file_type == FileType::Directory as u8 {
-            // Claimed now, so that a second name is noticed while it waits.
-            if self.claim_nid(Nid(ino), parent, Structure::DentryBlock) {
+            // Visited now, so that a second name is noticed while it waits.
+            if self.visit_nid(Nid(ino), parent, Structure::DentryBlock) {
                 self.pending.push(PendingDir { ino, via });
             }
             return Ok(());
@@ -244,7 +244,7 @@ impl Walk<'_, '_> {
             Via::Orphan => (ino, Structure::OrphanBlock),
             Via::Root | Via::Quota => (ino, Structure::Superblock),
         };
-        if self.is_settled(ino, via) || !self.claim_nid(Nid(ino), by, from) {
+        if self.is_settled(ino, via) || !self.visit_nid(Nid(ino), by, from) {
             return Ok(());
         }
         let Some(block) = self.load(Nid(ino), ino, 0)? else { return Ok(()) };
