@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 pub enum Ended {
     /// The checker found nothing.
     Sound,
-    /// No superblock or no pack is left: repair does not claim to cope with that.
+    /// No superblock or no pack is left: repair is not made for that.
     Beyond,
     /// Nothing was written, for this reason.
     Refused(String),
