@@ -31,7 +31,7 @@ impl Budget {
 
     /// A part of the budget that starts now, limited to the remaining time.
     #[must_use]
-    pub fn part(&self, share: f64) -> Self {
+    pub fn fraction(&self, share: f64) -> Self {
         let limit = self.limit.map(|l| l.mul_f64(share).min(self.left().unwrap_or(l)));
         Self { begun: Instant::now(), limit }
     }

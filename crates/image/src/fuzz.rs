@@ -144,21 +144,21 @@ impl Hosted {
     }
 }
 
-/// Size and parts of a file. The parts must be within the archive.
-fn parts(content: &Content) -> std::result::Result<String, String> {
+/// Size and extents of a file. The extents must be within the archive.
+fn extents(content: &Content) -> std::result::Result<String, String> {
     let Place::Archive(pieces) = &content.place else { return Err("data that is in no archive".into()) };
     let (end, mut at) = (pieces.archive.metadata().map_err(|e| e.to_string())?.len(), 0);
-    for part in &pieces.parts {
-        if part.start < at || part.start.checked_add(part.len).is_none_or(|to| to > content.size) {
-            return Err(format!("a part at {} of {} bytes", part.start, content.size));
+    for extent in &pieces.extents {
+        if extent.start < at || extent.start.checked_add(extent.len).is_none_or(|to| to > content.size) {
+            return Err(format!("an extent at {} of {} bytes", extent.start, content.size));
         }
-        if part.at.checked_add(part.len).is_none_or(|to| to > end) {
-            return Err(format!("a part that is behind the end {end} of the archive"));
+        if extent.at.checked_add(extent.len).is_none_or(|to| to > end) {
+            return Err(format!("an extent that is behind the end {end} of the archive"));
         }
-        at = part.start + part.len;
+        at = extent.start + extent.len;
     }
-    let parts: Vec<(u64, u64)> = pieces.parts.iter().map(|p| (p.start, p.len)).collect();
-    Ok(format!("{} {parts:?}", content.size))
+    let extents: Vec<(u64, u64)> = pieces.extents.iter().map(|p| (p.start, p.len)).collect();
+    Ok(format!("{} {extents:?}", content.size))
 }
 
 /// The whole tree as text, after a check of its references.
@@ -178,7 +178,7 @@ fn listed(tree: &Tree) -> std::result::Result<String, String> {
                 }
                 format!("{names:?}")
             }
-            Kind::File(content) => parts(content)?,
+            Kind::File(content) => extents(content)?,
             other => format!("{other:?}"),
         };
         let _infallible = writeln!(

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use tempfile::{Builder, TempPath};
 
 /// Bytes of the final name that a temporary one has.
-const NAME_PART: usize = 200;
+const NAME_PREFIX_MAX: usize = 200;
 
 /// A file that has no name in the directory of the final one, or where the host has no such files a temporary
 /// one. Dropping it removes it. A killed process leaves nothing in the first case, and in the second what the
@@ -111,8 +111,8 @@ fn name(file: &File, from: &Path, path: &Path, force: bool) -> io::Result<()> {
 /// Of all temporary names of a file.
 fn prefix(path: &Path) -> OsString {
     let name = path.file_name().unwrap_or_default().as_bytes();
-    let part = OsStr::from_bytes(name.get(..NAME_PART).unwrap_or(name));
-    [OsStr::new("."), part, OsStr::new(".segno-")].into_iter().collect()
+    let start = OsStr::from_bytes(name.get(..NAME_PREFIX_MAX).unwrap_or(name));
+    [OsStr::new("."), start, OsStr::new(".segno-")].into_iter().collect()
 }
 
 /// Removes files that a killed run left under temporary names of this file. Best effort: they do no harm.

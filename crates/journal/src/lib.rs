@@ -56,7 +56,7 @@ pub use group::{Accepted, Group, Kind, Section};
 pub use journal::{Journal, Position, Usage};
 pub use missing::Missing;
 pub use open::{Lost, Opened, Replay, Stale};
-pub use payload::{Part, Payload};
+pub use payload::{Payload, PayloadSection};
 pub use record::{Record, data_crc};
 pub use superblock::{Canary, Checkpoint, CpIntent};
 pub use vacant::{Content, Vacant};

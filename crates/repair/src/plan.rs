@@ -3,7 +3,7 @@ use crate::action::Action;
 use crate::blocks::BlockSet;
 use crate::error::{RepairError, Result};
 use crate::layout::Places;
-use crate::pack::{self, Parts};
+use crate::pack::{self, PackInput};
 use crate::resolve::{self, Tree};
 use crate::state::State;
 use crate::tables::{self, Allocated};
@@ -318,9 +318,9 @@ fn build(
     mixed(&allocated, original)?;
     let (sit, nat) =
         (tables::sit(state, original, &allocated, &logs)?, tables::nat(state, original, &allocated)?);
-    let parts =
-        Parts { allocated: &allocated, logs: &logs, totals: &totals, sit: &sit, nat: &nat, keep_chain };
-    let pack = pack::build(state, original, &parts)?;
+    let input =
+        PackInput { allocated: &allocated, logs: &logs, totals: &totals, sit: &sit, nat: &nat, keep_chain };
+    let pack = pack::build(state, original, &input)?;
     let mut first: Vec<(u64, Block)> = moved.into_iter().map(|(a, b)| (a.0.into(), b)).collect();
     for addr in written.main.iter().filter(|a| allocated.contains(**a)) {
         first.push((addr.0.into(), state.vol.device.block(*addr)?));

@@ -72,13 +72,13 @@ impl Pjdfstest {
     }
 }
 
-/// The suite makes paths of exactly PATH_MAX bytes out of parts of 127, and panics when nothing is left for the last.
+/// The suite makes paths of exactly PATH_MAX bytes out of components of 127, and panics when nothing is left for the last.
 fn place_name(dir: &Path) -> String {
     const TEMPORARY: usize = 2 * "/.tmpXXXXXX".len();
-    const PART: usize = 127;
+    const COMPONENT: usize = 127;
     let name = "pjdfstest".to_owned();
     let length = dir.as_os_str().len() + 1 + name.len() + TEMPORARY;
-    if (4095 - length.min(4095)).is_multiple_of(PART) { name + "-" } else { name }
+    if (4095 - length.min(4095)).is_multiple_of(COMPONENT) { name + "-" } else { name }
 }
 
 fn is_mount_point(dir: &Path) -> Result<bool> {

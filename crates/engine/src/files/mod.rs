@@ -48,7 +48,7 @@ pub use sequence::{Choice, IDLE, PROMOTE, Sequence};
 pub use sync_turn::SyncTurns;
 pub use tags::Tags;
 pub use visits::Visits;
-pub use write::PART;
+pub use write::WRITE_MAX;
 
 use crate::base::Base;
 use crate::error::{Error, Result};

@@ -11,7 +11,7 @@ use crate::writeback::processors;
 use foldhash::HashMap;
 use segno_format::{BlockAddr, Geometry, Ino, SegNo};
 use segno_journal::record::{Map, Run};
-use segno_journal::{Part, Payload, Record, Replay, Section};
+use segno_journal::{Payload, PayloadSection, Record, Replay, Section};
 use std::collections::BTreeSet;
 use std::collections::hash_map::Entry;
 use std::thread;
@@ -78,8 +78,8 @@ fn gather(replay: &Replay, geo: &Geometry, shares: usize) -> Result<(Vec<Section
         batch = next?;
     }
     let epoch = replay.last_epoch();
-    let (parts, ()) = on_each(&mut shares, |share| share.end(epoch), || ());
-    let mut all: Vec<Section> = parts.into_iter().flatten().collect();
+    let (decoded, ()) = on_each(&mut shares, |share| share.end(epoch), || ());
+    let mut all: Vec<Section> = decoded.into_iter().flatten().collect();
     all.sort_unstable_by_key(|s| s.ino);
     Ok((all, shares.into_iter().flat_map(|s| s.mapped).collect()))
 }
@@ -123,28 +123,31 @@ impl<'a> Share<'a> {
     }
 
     fn take(&mut self, batch: &[Payload]) -> std::result::Result<(), (Place, Error)> {
-        for (place, part) in batch.iter().flat_map(Payload::sections).enumerate() {
-            part.map_err(Error::from).and_then(|part| self.take_part(part)).map_err(|e| (place, e))?;
+        for (place, section) in batch.iter().flat_map(Payload::sections).enumerate() {
+            section
+                .map_err(Error::from)
+                .and_then(|section| self.take_section(section))
+                .map_err(|e| (place, e))?;
         }
         Ok(())
     }
 
-    fn take_part(&mut self, part: Part<'_>) -> Result<()> {
-        if part.ino.0 as usize % self.of != self.number {
+    fn take_section(&mut self, section: PayloadSection<'_>) -> Result<()> {
+        if section.ino.0 as usize % self.of != self.number {
             return Ok(());
         }
-        let (log, known) = match self.logs.entry(part.ino) {
+        let (log, known) = match self.logs.entry(section.ino) {
             Entry::Occupied(log) => (log.into_mut(), true),
             Entry::Vacant(none) => (none.insert(InodeRecords::default()), false),
         };
-        for record in part.records() {
+        for record in section.records() {
             let record = record?;
             match &record {
                 Record::InodeNew(_) if known => {
-                    return Err(misfit(part.ino, "a new inode was there before", part.epoch));
+                    return Err(misfit(section.ino, "a new inode was there before", section.epoch));
                 }
                 Record::Map(map) | Record::Packed(map) => {
-                    note_mapped(&mut self.mapped, self.geo, part.ino, map)?
+                    note_mapped(&mut self.mapped, self.geo, section.ino, map)?
                 }
                 _ => {}
             }
