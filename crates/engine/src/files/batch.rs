@@ -8,7 +8,7 @@ use crate::nodes::{NodeFrame, Place, Span};
 use crate::space::{Placement, Stream};
 use crate::stat;
 use crate::sync::atomic::Ordering;
-use crate::transaction::{Mapped, Op};
+use crate::transaction::{MappedPage, Op};
 use segno_format::inode::{Advise, Inline, RawInode};
 use segno_format::sit::LogType;
 use segno_format::summary::RawSummary;
@@ -359,7 +359,7 @@ impl Files {
         }
         // In the operation that changed the slots, so that record and slots are in one epoch.
         if !sub.inode.is_dir() {
-            let mapped = |p: &&Outgoing| Mapped { page: p.index, addr: p.addr, crc: p.crc };
+            let mapped = |p: &&Outgoing| MappedPage { page: p.index, addr: p.addr, crc: p.crc };
             op.mapped(sub.inode.ino, alive.iter().map(mapped), false);
         }
         sub.pages.iter().for_each(|p| pages.end_flush(p.index, id, false, &self.base.mem));

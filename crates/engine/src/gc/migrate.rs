@@ -6,7 +6,7 @@ use crate::health::invariant;
 use crate::nodes::NodeFrame;
 use crate::space::Table;
 use crate::stat;
-use crate::transaction::{Mapped, Op};
+use crate::transaction::{MappedPage, Op};
 use segno_clean::Class;
 use segno_clean::policy::Victim;
 use segno_format::inode::{Inline, InodeFlags};
@@ -227,7 +227,7 @@ impl Gc {
             return Ok(());
         }
         if let Some(page) = self.page_of(inode, m)? {
-            let mapped = Mapped { page, addr, crc };
+            let mapped = MappedPage { page, addr, crc };
             op.mapped(inode.ino, std::iter::once(mapped), true);
         }
         Ok(())

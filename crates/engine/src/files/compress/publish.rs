@@ -7,7 +7,7 @@ use crate::files::{Files, Inode, PageMap};
 use crate::health::invariant;
 use crate::nodes::{NodeFrame, Nodes};
 use crate::space::Placement;
-use crate::transaction::{Mapped, Op};
+use crate::transaction::{MappedPage, Op};
 use segno_format::inode::RawInode;
 use segno_format::{BLOCK_SIZE, BlockAddr};
 use std::sync::Arc;
@@ -123,7 +123,7 @@ impl PackedClusters {
     }
 
     fn note(&self, op: &Op<'_>, inode: &Inode, cluster: &Cluster, own: &[Outgoing], slots: &[BlockAddr]) {
-        let mapped = own.iter().map(|p| Mapped { page: p.index, addr: p.addr, crc: p.crc });
+        let mapped = own.iter().map(|p| MappedPage { page: p.index, addr: p.addr, crc: p.crc });
         if cluster.packed {
             return op.packed(inode.ino, mapped);
         }

@@ -110,8 +110,8 @@ impl Recovery<'_> {
                 self.replay_name_set(op, inode, (name, *hash), *old, (*new, *file_type))
             }
             Record::DotDot { parent } => self.names.dirs.set_parent(op, inode, *parent),
-            Record::Map(map) => self.replay_map(op, inode, map),
-            Record::Packed(map) => self.replay_clusters(op, inode, map),
+            Record::Map(mapping) => self.replay_map(op, inode, mapping),
+            Record::Packed(mapping) => self.replay_clusters(op, inode, mapping),
             Record::Compression(how) => self.replay_compression(op, inode, *how),
             Record::Released(released) => self.replay_released(op, inode, *released),
             Record::Reserve { page, count } => {

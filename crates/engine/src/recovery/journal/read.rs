@@ -10,7 +10,7 @@ use crate::transaction::{InodeRecords, sections};
 use crate::writeback::processors;
 use foldhash::HashMap;
 use segno_format::{BlockAddr, Geometry, Ino, SegNo};
-use segno_journal::record::{Map, Run};
+use segno_journal::record::{Mapping, Run};
 use segno_journal::{Payload, PayloadSection, Record, Replay, Section};
 use std::collections::BTreeSet;
 use std::collections::hash_map::Entry;
@@ -28,11 +28,11 @@ struct Share<'a> {
     number: usize,
     of: usize,
     logs: HashMap<Ino, InodeRecords>,
-    mapped: Mapped,
+    mapped: MappedRuns,
 }
 
 /// Block runs that records name, with their inodes.
-type Mapped = Vec<(Run, Ino)>;
+type MappedRuns = Vec<(Run, Ino)>;
 /// Number of sections before an error.
 type Place = usize;
 
@@ -46,7 +46,7 @@ impl Recovery<'_> {
         Ok((sections, self.hold_mapped(mapped)?))
     }
 
-    fn hold_mapped(&self, mut mapped: Mapped) -> Result<BTreeSet<SegNo>> {
+    fn hold_mapped(&self, mut mapped: MappedRuns) -> Result<BTreeSet<SegNo>> {
         mapped.sort_unstable_by_key(|(run, ino)| (run.addr, *ino));
         let mut segs: BTreeSet<SegNo> = BTreeSet::new();
         let mut free_from = BlockAddr(0);
@@ -65,7 +65,7 @@ impl Recovery<'_> {
 }
 
 /// The merged records by inode number, and all mapped runs.
-fn gather(replay: &Replay, geo: &Geometry, shares: usize) -> Result<(Vec<Section>, Mapped)> {
+fn gather(replay: &Replay, geo: &Geometry, shares: usize) -> Result<(Vec<Section>, MappedRuns)> {
     let mut shares: Vec<Share<'_>> = (0..shares).map(|number| Share::new(geo, number, shares)).collect();
     let mut log = replay.payloads();
     let mut batch = next_batch(&mut log)?;
@@ -146,8 +146,8 @@ impl<'a> Share<'a> {
                 Record::InodeNew(_) if known => {
                     return Err(misfit(section.ino, "a new inode was there before", section.epoch));
                 }
-                Record::Map(map) | Record::Packed(map) => {
-                    note_mapped(&mut self.mapped, self.geo, section.ino, map)?
+                Record::Map(mapping) | Record::Packed(mapping) => {
+                    note_mapped(&mut self.mapped, self.geo, section.ino, mapping)?
                 }
                 _ => {}
             }
@@ -161,8 +161,8 @@ impl<'a> Share<'a> {
     }
 }
 
-fn note_mapped(mapped: &mut Mapped, geo: &Geometry, ino: Ino, map: &Map) -> Result<()> {
-    for run in &map.runs {
+fn note_mapped(mapped: &mut MappedRuns, geo: &Geometry, ino: Ino, mapping: &Mapping) -> Result<()> {
+    for run in &mapping.runs {
         let last = run.addr.offset(run.count.saturating_sub(1));
         if let Some(addr) = [run.addr, last].into_iter().find(|&addr| geo.seg_of(addr).is_none()) {
             return Err(misfit(ino, "block outside the main area", addr.0.into()));
@@ -200,7 +200,7 @@ mod tests {
                     name: name(if here { "a" } else { "b" }),
                 },
                 Record::XattrSet { index: 1, name: name("x"), value: vec![n as u8; 3500].into() },
-                Record::Map(Map {
+                Record::Map(Mapping {
                     runs: vec![Run { page: n, addr, count: 1 }],
                     crcs: Vec::new(),
                     moved: false,
