@@ -119,11 +119,11 @@ fn prefix(path: &Path) -> OsString {
 fn sweep(path: &Path) {
     let prefix = prefix(path);
     for entry in std::fs::read_dir(directory_of(path)).into_iter().flatten().flatten() {
-        let is_left = entry.file_name().as_bytes().starts_with(prefix.as_bytes())
+        let is_leftover = entry.file_name().as_bytes().starts_with(prefix.as_bytes())
             && File::open(entry.path())
                 .is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok());
-        if is_left {
-            let _left = std::fs::remove_file(entry.path());
+        if is_leftover {
+            let _best_effort = std::fs::remove_file(entry.path());
         }
     }
 }

@@ -375,11 +375,12 @@ fn superblocks(original: &Volume<'_>, view: &Volume<'_>, out: &mut Plan) -> Resu
 
 /// Carries out the plan in memory and checks the result.
 fn verify(device: &Arc<dyn BlockDevice>, plan: &Plan) -> Result<()> {
-    let left = check(&plan.on_overlay(device)?, &CheckOptions::default(), &mut |_| {})?;
-    if !is_repairable(&left) {
+    let after = check(&plan.on_overlay(device)?, &CheckOptions::default(), &mut |_| {})?;
+    if !is_repairable(&after) {
         return Ok(());
     }
-    let left = left.problems.iter().filter(|p| !is_matter_of_opinion(p.kind));
-    let (count, first) = (left.clone().count(), left.take(3).map(ToString::to_string).collect::<Vec<_>>());
+    let problems = after.problems.iter().filter(|p| !is_matter_of_opinion(p.kind));
+    let (count, first) =
+        (problems.clone().count(), problems.take(3).map(ToString::to_string).collect::<Vec<_>>());
     Err(RepairError::refused(format!("{count} finding(s) cannot be repaired yet: {}", first.join("; "))))
 }

@@ -63,11 +63,11 @@ pub fn run(args: &Args) -> Result<()> {
 
 /// Like [`ensure_clean`], of a volume on an object store, which may not answer.
 fn ensure_sealed(url: &Path, server: Option<&ServerProcess>) -> Result<()> {
-    let left = match server {
-        Some(server) => store::left_by(url, server.pid),
+    let ended = match server {
+        Some(server) => store::why_not_closed(url, server.pid),
         None => Err(anyhow!("its server does not run in this PID namespace, or is not accessible")),
     };
-    match left {
+    match ended {
         Ok(None) => {}
         Ok(Some(why)) => bail!(why),
         Err(why) => eprintln!("segno: note: cannot tell whether {} was closed: {why:#}", url.display()),

@@ -101,12 +101,12 @@ impl Readiness {
     /// Prints notes and reports the mount. In the background, leaves the terminal, the session and the working directory.
     pub fn announce(self, notes: impl Iterator<Item = String>) {
         notes.for_each(|note| eprintln!("segno: {note}"));
-        let left = match self {
+        let detached = match self {
             Self::Foreground(systemd) => return systemd.iter().for_each(Systemd::ready),
             Self::Kept(null) => leave_output(null),
             Self::Background(surroundings) => surroundings.detach(),
         };
-        if let Err(e) = left {
+        if let Err(e) = detached {
             // The mount works nevertheless.
             eprintln!("segno: the server could not detach from the terminal: {e}");
         }

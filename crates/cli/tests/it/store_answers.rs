@@ -221,7 +221,7 @@ fn sizes_in_objects_take_no_memory() {
 
 /// Pages without end; minutes with `ENDLESS=1`.
 #[test]
-fn a_listing_without_end_is_left() {
+fn a_listing_without_end_is_abandoned() {
     if std::env::var_os("ENDLESS").is_none() {
         return;
     }

@@ -26,7 +26,7 @@ const CHANGES: [&str; 4] =
 const MODES: [u32; 3] = [0o2666, 0o2676, 0o6666];
 
 /// The mode of a file after a change.
-fn left(dir: &Path, mode: u32, caller: &[&str], change: &str) -> u32 {
+fn mode_after(dir: &Path, mode: u32, caller: &[&str], change: &str) -> u32 {
     let file = dir.join("file");
     fs::write(&file, "content").unwrap();
     chown(&file, Some(65_534), Some(GROUP)).unwrap();
@@ -46,8 +46,8 @@ fn all(dir: &Path) -> Vec<String> {
     for (name, caller) in CALLERS {
         for change in CHANGES {
             for mode in MODES {
-                let left = left(dir, mode, caller, change);
-                found.push(format!("{mode:o} after `{change}` by {name}: {left:o}"));
+                let after = mode_after(dir, mode, caller, change);
+                found.push(format!("{mode:o} after `{change}` by {name}: {after:o}"));
             }
         }
     }

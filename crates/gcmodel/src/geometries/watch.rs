@@ -26,7 +26,7 @@ impl Watched<'_> {
         let nodes = m.logged.min(all) + (dirty + blocks.min(all - dirty));
         let room: u64 = [LogKind::HotData, LogKind::WarmData, LogKind::ColdData]
             .iter()
-            .map(|&log| u64::from(m.space.left_in(log)))
+            .map(|&log| u64::from(m.space.room_in(log)))
             .sum();
         let data = (m.dirty_dents.len + blocks).saturating_sub(room).div_ceil(m.space.per_sec.into());
         let opened = data + self.opens(&[LogKind::WarmNode], nodes);

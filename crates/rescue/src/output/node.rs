@@ -55,7 +55,7 @@ impl Target {
         let done = written();
         if done.is_err() {
             // The error of the write is the one to report, and the next run removes the file.
-            let _left = self.tree.remove(&part);
+            let _best_effort = self.tree.remove(&part);
         }
         done
     }

@@ -49,19 +49,19 @@ pub fn run(image: &Image) -> Result<Ended, String> {
     let pending = if base.name == "journal" { Pending::Journal } else { Pending::Chain };
     let plan = match segno_repair::plan(&device, pending, &mut replay, PlanOptions::default()) {
         Ok(plan) => plan,
-        Err(RepairError::Refused(_)) if no_superblock_left(image) => return Ok(Ended::Beyond),
+        Err(RepairError::Refused(_)) if lacks_superblock(image) => return Ok(Ended::Beyond),
         Err(RepairError::Refused(why)) => return Ok(Ended::Refused(why)),
         Err(e) => return Err(format!("plan: {e}")),
     };
     plan.apply(&*device).map_err(|e| format!("apply: {e}"))?;
-    let left = check(&*device).map_err(|e| format!("check after the repair: {e}"))?;
-    if segno_repair::is_repairable(&left) {
-        let first = left.problems.first().map(ToString::to_string).unwrap_or_default();
+    let again = check(&*device).map_err(|e| format!("check after the repair: {e}"))?;
+    if segno_repair::is_repairable(&again) {
+        let first = again.problems.first().map(ToString::to_string).unwrap_or_default();
         return Err(format!("a second pass would have something to do: {first}"));
     }
     // Two names, each as good as the other.
     let undecided = plan.actions.iter().any(|a| a.loss && a.text.contains("nothing tells which is right"));
-    if !no_superblock_left(image) && !undecided {
+    if !lacks_superblock(image) && !undecided {
         same_devices(base, &*device)?;
     }
     // A damaged chain may be lost as a whole.
@@ -117,13 +117,13 @@ fn replay(overlay: Arc<Overlay>) -> Result<(), String> {
 
 /// Whether both copies of the superblock were changed, so that the original parameters are unknown.
 #[must_use]
-pub fn no_superblock_left(image: &Image) -> bool {
+pub fn lacks_superblock(image: &Image) -> bool {
     (0..2).all(|copy| image.edits.iter().any(|e| e.place == Place::Super(copy)))
 }
 
 /// Inodes that the damage touched; `None` if it may be all of them.
 fn touched(base: &Base, image: &Image) -> Option<BTreeSet<u32>> {
-    if no_superblock_left(image) {
+    if lacks_superblock(image) {
         return None;
     }
     let device = MemDevice::from_snapshot(&base.image);
