@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use rustix::process::geteuid;
 
-use super::{Workplace, installed};
+use super::{WorkDir, installed};
 
 const VERSION: &str = "0.2.2";
 /// Where tests of EXDEV find another file system.
@@ -43,7 +43,7 @@ impl Pjdfstest {
         }
         let program = installed("pjdfstest", VERSION)?;
         let dir = self.dir.canonicalize().with_context(|| format!("directory {}", self.dir.display()))?;
-        let place = Workplace::new(&dir, &place_name(&dir))?;
+        let place = WorkDir::new(&dir, &place_name(&dir))?;
         let remount = !self.no_remount && is_mount_point(&dir)?;
 
         // In the run of all tests some leave files open, so that no remount succeeds after them: these run apart.

@@ -29,7 +29,7 @@ pub enum Readiness {
     /// replaces standard output.
     Kept(File),
     /// The command that started it waits on its standard output.
-    Background(Surroundings),
+    Background(DetachedOutput),
 }
 
 /// systemd, which waits for a service of type notify.
@@ -63,7 +63,7 @@ impl Systemd {
 
 /// Replacements of the terminal, opened before the server drops the right to open files.
 #[derive(Debug)]
-pub struct Surroundings {
+pub struct DetachedOutput {
     null: File,
     log: Log,
 }
@@ -95,7 +95,7 @@ impl Readiness {
             }
             None => SystemLog::open().map_or(Log::Nowhere, Log::System),
         };
-        Ok(Self::Background(Surroundings { null, log }))
+        Ok(Self::Background(DetachedOutput { null, log }))
     }
 
     /// Prints notes and reports the mount. In the background, leaves the terminal, the session and the working directory.
@@ -132,7 +132,7 @@ fn tell(waiting: &mut File) -> io::Result<()> {
     }
 }
 
-impl Surroundings {
+impl DetachedOutput {
     fn detach(self) -> io::Result<()> {
         rustix::process::setsid()?;
         // Otherwise ps(1) shows "exe", after /proc/self/exe.

@@ -1,7 +1,7 @@
 //! Inodes in memory. The inode's node block is the only copy of its fields; this adds locks, pages and state.
+use super::FsyncRounds;
 use super::PageMap;
 use super::Sequence;
-use super::SyncTurns;
 use crate::clock_cache::{ClockCache, Step};
 use crate::error::Result;
 use crate::lock::{Mutex, RwLock, rank};
@@ -27,7 +27,7 @@ pub struct Inode {
     /// Flush lock: only its owner allocates addresses for the inode's pages.
     pub flush: Mutex<(), { rank::FLUSH }>,
     /// Taken by fsync.
-    pub syncs: SyncTurns,
+    pub syncs: FsyncRounds,
     /// Cached blocks.
     pub pages: Mutex<PageMap, { rank::PAGES }>,
     /// Open handles. An inode without a name is freed after the last one is closed.
@@ -60,7 +60,7 @@ impl Inode {
             dir: is_dir,
             lock: RwLock::new(()),
             flush: Mutex::new(()),
-            syncs: SyncTurns::default(),
+            syncs: FsyncRounds::default(),
             pages: Mutex::new(PageMap::new(is_dir)),
             opens: AtomicU32::new(0),
             gone: AtomicBool::new(false),

@@ -28,7 +28,7 @@ pub struct MappedPage {
 pub struct InodeRecords {
     lost: Lost,
     changes: Option<Box<Changes>>,
-    gone: Option<Gone>,
+    gone: Option<Deletion>,
 }
 
 /// The changes by which an inode loses names and blocks, before any others.
@@ -41,7 +41,7 @@ struct Lost {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Gone {
+enum Deletion {
     /// Existed before the epoch.
     Freed,
     /// Created and freed within the epoch.
@@ -99,9 +99,9 @@ impl InodeRecords {
     /// Discards all changes of the inode except whether the epoch created it.
     pub fn freed(&mut self) -> usize {
         let transient =
-            self.changes.take().is_some_and(|c| c.new.is_some()) || self.gone == Some(Gone::Transient);
+            self.changes.take().is_some_and(|c| c.new.is_some()) || self.gone == Some(Deletion::Transient);
         self.lost = Lost::default();
-        self.gone = Some(if transient { Gone::Transient } else { Gone::Freed });
+        self.gone = Some(if transient { Deletion::Transient } else { Deletion::Freed });
         16
     }
 
@@ -289,8 +289,8 @@ impl InodeRecords {
     /// verifies by the checksums of all mapped pages that their data was written.
     pub fn into_records(self, checked: bool) -> Vec<Record> {
         match (self.gone, self.changes) {
-            (Some(Gone::Freed), _) => vec![Record::InodeFree],
-            (Some(Gone::Transient), _) => Vec::new(),
+            (Some(Deletion::Freed), _) => vec![Record::InodeFree],
+            (Some(Deletion::Transient), _) => Vec::new(),
             (None, None) => Changes::from(self.lost).into_records(checked),
             (None, Some(changes)) => changes.into_records(checked),
         }

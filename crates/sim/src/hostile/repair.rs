@@ -3,7 +3,7 @@
 use super::base::{Base, bases};
 use super::edit::{Image, Place};
 use crate::capture::Tree;
-use crate::mounted::{Mounted, StillClock};
+use crate::mounted::{FixedClock, Mounted};
 use segno_check::{CheckOptions, Kind, Report};
 use segno_device::{BlockDevice, MemDevice, Overlay, Snapshot};
 use segno_engine::lab;
@@ -103,7 +103,7 @@ pub(super) fn check(device: &dyn BlockDevice) -> Result<Report, String> {
 
 /// Replays what a crash left, in memory.
 fn replay(overlay: Arc<Overlay>) -> Result<(), String> {
-    let clock: Arc<dyn Clock> = Arc::new(StillClock::default());
+    let clock: Arc<dyn Clock> = Arc::new(FixedClock::default());
     let options = MountOptions {
         background: false,
         discard: Discard::Never,

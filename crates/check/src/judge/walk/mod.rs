@@ -27,7 +27,7 @@ mod xattr;
 pub use entry::is_debatable as is_debatable_name;
 pub use xattr::bad_value as bad_xattr;
 
-use crate::evidence::{Ahead, Bitmap, Census, Ledger, QuotaInode, Volume};
+use crate::evidence::{Ahead, Bitmap, MultisetHash, NodeScan, QuotaInode, Volume};
 use crate::judge::quota::Usage;
 use crate::judge::summaries::Summaries;
 use crate::report::{Kind, Rules, Sink, Summary};
@@ -116,26 +116,26 @@ pub(crate) fn explain(
     Ok(found)
 }
 
-/// Sweeps over the inodes and walks the rest of the volume; `None` if anything may be wrong. `ledger` has
+/// Sweeps over the inodes and walks the rest of the volume; `None` if anything may be wrong. `hash` has
 /// the items of the NAT and the summaries.
 pub(crate) fn prove(
     volume: &Volume<'_>,
-    census: &Census,
-    mut ledger: Ledger,
+    scan: &NodeScan,
+    mut hash: MultisetHash,
     data: bool,
     sink: &mut Sink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Option<Found>, CheckError> {
     let mut found = Found::new(volume);
-    let Some(settled) = sweep::run(volume, census, &mut ledger, &mut found, progress) else {
+    let Some(settled) = sweep::run(volume, scan, &mut hash, &mut found, progress) else {
         return Ok(None);
     };
-    let against = Against::Ledger { ledger, settled };
-    let mut walk = Walk::new((volume, &census.places), against, found, data, sink, progress);
+    let against = Against::Hash { hash, settled };
+    let mut walk = Walk::new((volume, &scan.places), against, found, data, sink, progress);
     walk.run()?;
-    let balances = matches!(&walk.against, Against::Ledger { ledger, .. } if ledger.balances());
+    let balances = matches!(&walk.against, Against::Hash { hash, .. } if hash.balances());
     let found = walk.found;
-    lost::check_blocks(volume, &found, &census.places, sink);
+    lost::check_blocks(volume, &found, &scan.places, sink);
     Ok((balances && sink.is_clean()).then_some(found))
 }
 
@@ -187,7 +187,7 @@ impl Walk<'_, '_> {
 
     /// Whether a proof has met something wrong, so that the rest does not matter.
     fn has_failed(&self) -> bool {
-        matches!(self.against, Against::Ledger { .. }) && !self.sink.is_clean()
+        matches!(self.against, Against::Hash { .. }) && !self.sink.is_clean()
     }
 
     fn quota_files(&mut self) -> Result<(), CheckError> {

@@ -55,12 +55,12 @@ impl Commit {
     fn fsync_in_turn(&self, ino: Ino, phases: &mut Phases) -> Result<()> {
         stat::add(&self.base.stats.fsyncs, 1);
         let inode = self.files.inode(ino)?;
-        let Some(turn) = phases.time(Phase::Node, |_| inode.syncs.wait()) else {
+        let Some(round) = phases.time(Phase::Node, |_| inode.syncs.wait()) else {
             stat::add(&self.base.stats.fsyncs_shared, 1);
             return Ok(());
         };
         self.fsync_in_phases(&inode, phases)?;
-        turn.succeed();
+        round.succeed();
         Ok(())
     }
 
