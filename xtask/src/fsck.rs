@@ -1,4 +1,4 @@
-//! fsck.f2fs as a witness: a dry run that has to find nothing.
+//! fsck.f2fs as a reference checker: a dry run that has to find nothing.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

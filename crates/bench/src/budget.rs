@@ -25,19 +25,19 @@ impl Budget {
     }
 
     /// The remaining time; `None` without a limit.
-    pub fn left(&self) -> Option<Duration> {
+    pub fn remaining(&self) -> Option<Duration> {
         self.limit.map(|l| l.saturating_sub(self.spent()))
     }
 
     /// A part of the budget that starts now, limited to the remaining time.
     #[must_use]
-    pub fn part(&self, share: f64) -> Self {
-        let limit = self.limit.map(|l| l.mul_f64(share).min(self.left().unwrap_or(l)));
+    pub fn fraction(&self, share: f64) -> Self {
+        let limit = self.limit.map(|l| l.mul_f64(share).min(self.remaining().unwrap_or(l)));
         Self { begun: Instant::now(), limit }
     }
 
     /// Whether another round fits if it takes as long as the first `done` rounds did on average.
     pub fn has_time_for_another(&self, done: usize) -> bool {
-        self.left().is_none_or(|left| self.spent().div_f64(done.max(1) as f64) <= left)
+        self.remaining().is_none_or(|remaining| self.spent().div_f64(done.max(1) as f64) <= remaining)
     }
 }

@@ -1,6 +1,6 @@
 //! Time of a pick and of an update: `cargo run --release -p segno-clean --example pick [SECTIONS]`.
 use segno_clean::policy::{self, Facts, POLICIES, Situation};
-use segno_clean::{Class, Index, Tie};
+use segno_clean::{Class, Index, TieBreak};
 use std::time::Instant;
 
 const PER_SEC: u32 = 2048;
@@ -12,7 +12,7 @@ fn main() -> Result<(), String> {
     for name in POLICIES.map(|p| p.example) {
         let mut policy = policy::parse(name)?;
         let mut index = Index::new(sections, PER_SEC);
-        index.tie = Tie::Oldest;
+        index.tie = TieBreak::Oldest;
         if policy.needs_ages() {
             index.keep_ages(4);
         }

@@ -1,5 +1,5 @@
 //! Candidates by age, for policies that weigh it.
-use crate::firsts::Firsts;
+use crate::buckets::Buckets;
 use crate::paged::Paged;
 use crate::ranked::{Key, Ranked};
 use crate::{BLOCKS_PER_SEG, Candidate, Class};
@@ -10,7 +10,7 @@ const PERCENTS: usize = 101;
 /// Sections of a class by valid blocks, with the oldest of each number and of each whole percent.
 #[derive(Clone, Debug)]
 struct ByFill {
-    by_valid: Firsts,
+    by_valid: Buckets,
     oldest_of_percent: Vec<Option<Key>>,
     segs_per_sec: u32,
 }
@@ -103,7 +103,7 @@ fn heads(of: &[Option<Key>]) -> impl Iterator<Item = (u32, u64, u32)> + '_ {
 
 impl ByFill {
     fn new(per_sec: u32, segs_per_sec: u32) -> Self {
-        Self { by_valid: Firsts::new(per_sec), oldest_of_percent: vec![None; PERCENTS], segs_per_sec }
+        Self { by_valid: Buckets::new(per_sec), oldest_of_percent: vec![None; PERCENTS], segs_per_sec }
     }
 
     fn insert(&mut self, valid: u32, key: Key) {

@@ -1,7 +1,7 @@
 //! Candidates by class and valid blocks: a list of sections for each number of valid blocks, and a bitmap of
 //! the non-empty lists. Updates and finding the emptiest section take constant time.
 use crate::ages::Ages;
-use crate::firsts::Firsts;
+use crate::buckets::Buckets;
 use crate::paged::Paged;
 use crate::{Candidate, Class};
 
@@ -12,7 +12,7 @@ const NODE: u32 = 1 << 31;
 
 /// Which of several equally full sections is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Tie {
+pub enum TieBreak {
     /// The section whose number of valid blocks changed longest ago.
     #[default]
     Oldest,
@@ -46,12 +46,12 @@ pub struct Index {
     lists: [Lists; 2],
     per_sec: u32,
     /// Which of equally full sections comes first.
-    pub tie: Tie,
+    pub tie: TieBreak,
     ages: Option<Ages>,
     /// Opening stamp of each section.
     stamps: Paged<u64>,
     /// Data sections by opening.
-    openings: Option<Firsts>,
+    openings: Option<Buckets>,
 }
 
 impl Index {
@@ -63,7 +63,7 @@ impl Index {
             links: Paged::new(n, Link { prev: NONE, next: NONE, key: OUT }),
             lists: [Lists::new(per_sec), Lists::new(per_sec)],
             per_sec,
-            tie: Tie::default(),
+            tie: TieBreak::default(),
             ages: None,
             stamps: Paged::new(n, 0),
             openings: None,
@@ -77,7 +77,7 @@ impl Index {
     }
     /// Also orders data candidates by opening from now on, at a higher cost for updates.
     pub fn keep_openings(&mut self) {
-        self.openings = Some(Firsts::new(self.per_sec));
+        self.openings = Some(Buckets::new(self.per_sec));
         for sec in 0..self.links.len() as u32 {
             self.reorder(sec, OUT, self.key_of(sec));
         }
@@ -99,7 +99,7 @@ impl Index {
     /// The data sections for which no other one is at least as empty and was opened earlier: as (valid,
     /// opening stamp, section), emptiest first. None without [`Index::keep_openings`].
     pub fn unbeaten(&self) -> impl Iterator<Item = (u32, u64, u32)> + '_ {
-        self.openings.iter().flat_map(Firsts::unbeaten)
+        self.openings.iter().flat_map(Buckets::unbeaten)
     }
     /// Sections by age, if they are kept.
     #[must_use]
@@ -148,8 +148,8 @@ impl Index {
         let valid = lists.next_used(0)?;
         let first = lists.head.get(valid as usize).copied()?;
         let sec = match self.tie {
-            Tie::Oldest => first,
-            Tie::Lowest => self.walk(first).min()?,
+            TieBreak::Oldest => first,
+            TieBreak::Lowest => self.walk(first).min()?,
         };
         Some((sec, valid))
     }

@@ -8,7 +8,7 @@
 
 mod ages;
 pub mod batch;
-mod firsts;
+mod buckets;
 pub mod guard;
 mod index;
 pub mod lifetime;
@@ -20,6 +20,6 @@ mod ranked;
 mod section;
 
 pub use ages::Ages;
-pub use index::{Index, Tie};
+pub use index::{Index, TieBreak};
 pub use paged::Paged;
 pub use section::{BLOCKS_PER_SEG, Candidate, Class};

@@ -10,13 +10,13 @@ use crate::policy::Victim;
 const STEP: u64 = 64;
 /// Maximum number of moves that one block placed pays for.
 const MOST_PER_BLOCK: u64 = 512;
-/// A batch shrinks at least by this part with each block placed, however little room is left.
-const LEAST_PART: u64 = 64;
+/// A batch shrinks at least by its size divided by this with each block placed, however little room is left.
+const MIN_SHRINK_DIVISOR: u64 = 64;
 /// Even pace: moves per block placed, as a multiple of the average that the batch needs, and its minimum.
 const EVEN_FACTOR: u64 = 2;
 const EVEN_LEAST: u64 = 16;
-/// Part of a section that may be moved beyond the even pace.
-const BURST_PART: u64 = 2;
+/// Divisor of a section: blocks that may be moved beyond the even pace.
+const BURST_DIVISOR: u64 = 2;
 /// Blocks placed until figures are read again.
 const REFRESH: u64 = 32;
 /// Batches without gain after which space counts as exhausted.
@@ -117,7 +117,7 @@ impl Pacer {
                 None => return Ok(()),
             },
         };
-        let room = view.room.saturating_sub(view.placed).max(view.left / LEAST_PART).max(1);
+        let room = view.room.saturating_sub(view.placed).max(view.left / MIN_SHRINK_DIVISOR).max(1);
         let due = (placed * view.left).div_ceil(room).min(placed * MOST_PER_BLOCK);
         self.view = Some(View { placed: view.placed + placed, ..view });
         self.credit = (self.credit + due).min(view.burst.max(even).saturating_sub(self.ahead));
@@ -206,7 +206,7 @@ impl Pacer {
         let moves = work.left + self.moved;
         let freed = (self.sections() * figures.per_section).saturating_sub(moves).max(1);
         self.even = EVEN_FACTOR * moves / freed;
-        let burst = figures.per_section / BURST_PART;
+        let burst = figures.per_section / BURST_DIVISOR;
         Ok((work.left > 0).then_some(View { room, left: work.left, burst, placed: 0 }))
     }
 

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use segno_clean::policy::cost_benefit::{age, cost};
 use segno_clean::policy::{self, Facts, Situation};
-use segno_clean::{Ages, Candidate, Class, Index, Tie};
+use segno_clean::{Ages, Candidate, Class, Index, TieBreak};
 
 const SECTIONS: u32 = 120;
 const PER_SEC: u32 = 1024;
@@ -24,7 +24,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![4 => put, 1 => (0..SECTIONS).prop_map(Step::Remove)]
 }
 
-fn replay(steps: &[Step], tie: Tie) -> (Index, Vec<Candidate>) {
+fn replay(steps: &[Step], tie: TieBreak) -> (Index, Vec<Candidate>) {
     let mut index = Index::new(SECTIONS, PER_SEC);
     index.tie = tie;
     index.keep_ages(SEGS);
@@ -97,9 +97,9 @@ fn atgc_pass(all: &[Candidate], threshold: u64, node: u64) -> Option<u32> {
 proptest! {
     #[test]
     fn every_policy_finds_what_a_scan_finds(steps in prop::collection::vec(step(), 1..400)) {
-        let (lowest, all) = replay(&steps, Tie::Lowest);
+        let (lowest, all) = replay(&steps, TieBreak::Lowest);
         prop_assert_eq!(pick("greedy", &lowest), best(&all, |c| (c.valid, c.sec)));
-        let (oldest, all) = replay(&steps, Tie::Oldest);
+        let (oldest, all) = replay(&steps, TieBreak::Oldest);
         // `min_by_key` keeps the first, which has been so full for the longest time.
         prop_assert_eq!(pick("greedy", &oldest), best(&all, |c| (c.valid, c.class)));
         let factor = |c: &Candidate| if c.class == Class::Node { 5 } else { 2 };
@@ -123,7 +123,7 @@ proptest! {
         openings in prop::collection::vec(0..9u64, SECTIONS as usize),
         early in any::<bool>(),
     ) {
-        let (mut index, all) = replay(&steps, Tie::Oldest);
+        let (mut index, all) = replay(&steps, TieBreak::Oldest);
         let opened = |sec: u32| openings[sec as usize] * 100;
         if early {
             index.keep_openings();
@@ -152,7 +152,7 @@ proptest! {
 
     #[test]
     fn factors_of_one_change_nothing(steps in prop::collection::vec(step(), 1..120)) {
-        for tie in [Tie::Lowest, Tie::Oldest] {
+        for tie in [TieBreak::Lowest, TieBreak::Oldest] {
             let (index, _) = replay(&steps, tie);
             for base in ["greedy", "cost_benefit", "atgc"] {
                 prop_assert_eq!(pick(base, &index), pick(&format!("factor:1,1:{base}"), &index));
@@ -162,7 +162,7 @@ proptest! {
 
     #[test]
     fn the_emptiest_of_a_class_is_the_first_of_a_sort(steps in prop::collection::vec(step(), 1..120)) {
-        let (index, all) = replay(&steps, Tie::Oldest);
+        let (index, all) = replay(&steps, TieBreak::Oldest);
         for class in Class::ALL {
             let mut sorted: Vec<(u32, u32)> =
                 all.iter().filter(|c| c.class == class).map(|c| (c.sec, c.valid)).collect();

@@ -4,8 +4,8 @@ use crate::store;
 use anyhow::{anyhow, ensure};
 use rustix::fs::getxattr;
 use rustix::io::Errno;
-use segno::{Checker, Left, inspect};
-use segno_device::{BlockDevice, DeviceError, Holder, Location, OpenOptions, open_storage, open_volume};
+use segno::{Checker, PendingReplay, inspect};
+use segno_device::{BlockDevice, DeviceError, InUseBy, Location, OpenOptions, open_storage, open_volume};
 use segno_engine::Observer;
 use segno_format::BLOCK_SIZE;
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ pub fn patiently<T>(open: impl Fn() -> Result<T, DeviceError>) -> Result<T, Devi
     let start = Instant::now();
     loop {
         match open() {
-            Err(e) if start.elapsed() < PATIENCE && e.holder().is_some_and(Holder::may_end) => {
+            Err(e) if start.elapsed() < PATIENCE && e.in_use_by().is_some_and(InUseBy::may_end) => {
                 std::thread::sleep(POLL);
             }
             other => return other,
@@ -167,8 +167,8 @@ pub fn note_unsupported(device: &dyn BlockDevice) {
 /// Whether the journal after the end of a volume has changes that its checkpoint lacks. One that cannot be
 /// read is noted.
 pub fn has_journaled_changes(device: &Arc<dyn BlockDevice>) -> bool {
-    match Checker::new(&device.clone().into()).left_by_journal() {
-        Ok(left) => matches!(left, Left::Journal | Left::Ahead(_)),
+    match Checker::new(&device.clone().into()).pending_in_journal() {
+        Ok(pending) => matches!(pending, PendingReplay::Journal | PendingReplay::Ahead(_)),
         Err(e) => {
             eprintln!("segno: note: {e}");
             false

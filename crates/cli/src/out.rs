@@ -48,12 +48,12 @@ impl Write for Text {
 
 /// Prints elements on standard output, one at a time: as a list in a JSON document, or as text.
 pub struct Elements {
-    json: Option<Around>,
+    json: Option<DocumentFrame>,
     any: bool,
 }
 
 /// A document without the elements of its list. Nothing of it is printed before the first one, or the end: an error may come instead.
-struct Around {
+struct DocumentFrame {
     before: String,
     after: String,
 }
@@ -62,7 +62,7 @@ impl Elements {
     /// The list has this key in the document.
     pub fn begin(json: bool, schema: Schema, key: &str) -> io::Result<Self> {
         let around = json.then(|| schema.around(key)).transpose()?;
-        Ok(Self { json: around.map(|(before, after)| Around { before, after }), any: false })
+        Ok(Self { json: around.map(|(before, after)| DocumentFrame { before, after }), any: false })
     }
 
     /// How errors are reported along with the list.
@@ -79,8 +79,8 @@ impl Elements {
 
     pub fn finish(self) -> io::Result<()> {
         match self.json {
-            Some(Around { after, .. }) if self.any => write!(stdout(), "\n  {after}"),
-            Some(Around { before, after }) => write!(stdout(), "{before}{after}"),
+            Some(DocumentFrame { after, .. }) if self.any => write!(stdout(), "\n  {after}"),
+            Some(DocumentFrame { before, after }) => write!(stdout(), "{before}{after}"),
             None => Ok(()),
         }
     }

@@ -1,6 +1,6 @@
 //! The one way to storage.
 use crate::aligned::Buffer;
-use crate::claim::Claim;
+use crate::exclusive_open::ExclusiveOpen;
 use crate::host_storage::HostStorage;
 use crate::reading::Reading;
 use crate::zone::{self, Zone, ZoneLimits};
@@ -107,8 +107,8 @@ pub trait BlockDevice: Send + Sync {
         Ok(())
     }
 
-    /// The exclusive claim, if this is a single block device.
-    fn claim(&self) -> Option<Arc<Claim>> {
+    /// The exclusive open, if this is a single block device.
+    fn exclusive_open(&self) -> Option<Arc<ExclusiveOpen>> {
         None
     }
 

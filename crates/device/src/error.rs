@@ -1,6 +1,6 @@
 //! Errors of opening a device or volume, with advice.
 use crate::Contents;
-use crate::holder::Holder;
+use crate::in_use_by::InUseBy;
 use crate::part_error::PartError;
 use segno_format::{Corrupt, Unsupported};
 use std::io;
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "each message states its case")]
 pub enum DeviceError {
-    #[error("{path} {holder}")]
-    InUse { path: String, holder: Holder },
+    #[error("{path} {by}")]
+    InUse { path: String, by: InUseBy },
     #[error("{path} cannot be written ({source}); open it read-only or change its permissions")]
     ReadOnly { path: String, source: io::Error },
     #[error("{path} exists already; choose another name, or force it to be overwritten")]
@@ -65,10 +65,10 @@ impl DeviceError {
 
     /// The user that keeps the caller out, if that is why.
     #[must_use]
-    pub fn holder(&self) -> Option<&Holder> {
+    pub fn in_use_by(&self) -> Option<&InUseBy> {
         match self {
-            Self::InUse { holder, .. } => Some(holder),
-            Self::Member { source, .. } => source.holder(),
+            Self::InUse { by, .. } => Some(by),
+            Self::Member { source, .. } => source.in_use_by(),
             _ => None,
         }
     }

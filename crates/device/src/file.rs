@@ -1,8 +1,8 @@
 //! Image files and block devices, through the page cache or with direct I/O.
 use crate::aio::{Pool, Request};
 use crate::aligned::Buffer;
-use crate::claim::Claim;
 use crate::exclusion::{self, LockedFile, Use};
+use crate::exclusive_open::ExclusiveOpen;
 use crate::host_storage::HostStorage;
 use crate::host_zones::HostZones;
 use crate::location::{Location, WHOLE};
@@ -52,7 +52,7 @@ pub struct FileDevice {
     reads: Arc<Pool>,
     read_around: ReadAround,
     /// Of a block device.
-    claim: Option<Arc<Claim>>,
+    exclusive: Option<Arc<ExclusiveOpen>>,
     /// Of a zoned block device.
     zones: Option<HostZones>,
     discard_refused: AtomicBool,
@@ -85,8 +85,10 @@ impl FileDevice {
     ) -> Result<Self, DeviceError> {
         let mut flags = OFlags::empty();
         flags.set(OFlags::DIRECT, options.direct);
-        let claim = match kind(of)? {
-            StorageKind::BlockDevice if usage != Use::Observe => exclusion::claim(of, usage)?.map(Arc::new),
+        let exclusive = match kind(of)? {
+            StorageKind::BlockDevice if usage != Use::Observe => {
+                exclusion::open_exclusively(of, usage)?.map(Arc::new)
+            }
             _ => None,
         };
         let file = File::options()
@@ -113,7 +115,7 @@ impl FileDevice {
             return Err(DeviceError::NoDirect { path: path.display().to_string() });
         }
         let options = OpenOptions { direct: options.direct || zones.is_some(), ..options };
-        Ok(Self { zones, claim, _backing: backing, ..Self::new(file, probe, bytes.start, options) })
+        Ok(Self { zones, exclusive, _backing: backing, ..Self::new(file, probe, bytes.start, options) })
     }
 
     /// Opens an existing file or device for reading, without a lock. The content may change at any time, and
@@ -176,7 +178,7 @@ impl FileDevice {
             past,
             reads: Arc::default(),
             read_around: ReadAround::default(),
-            claim: None,
+            exclusive: None,
             zones: None,
             discard_refused,
             dsync_refused,
@@ -408,8 +410,8 @@ impl BlockDevice for FileDevice {
         self.read_only
     }
 
-    fn claim(&self) -> Option<Arc<Claim>> {
-        self.claim.clone()
+    fn exclusive_open(&self) -> Option<Arc<ExclusiveOpen>> {
+        self.exclusive.clone()
     }
 
     fn zones(&self) -> io::Result<Vec<Zone>> {

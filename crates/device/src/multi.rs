@@ -33,8 +33,8 @@ struct Extent {
     start: u64,
 }
 
-/// A part of an access that lies on one member.
-struct Part<'a> {
+/// The range of an access that lies on one member.
+struct MemberRange<'a> {
     member: &'a Member,
     /// Address on the member.
     addr: u64,
@@ -86,13 +86,13 @@ impl MultiDevice {
         extents.iter().filter_map(|extent| Some((extent, self.members.get(extent.member)?)))
     }
 
-    /// The parts of an access, in order. The access must be inside the device.
-    fn parts(&self, addr: u64, count: u64) -> impl Iterator<Item = Part<'_>> {
+    /// The ranges of an access, in order. The access must be inside the device.
+    fn member_ranges(&self, addr: u64, count: u64) -> impl Iterator<Item = MemberRange<'_>> {
         let end = addr.saturating_add(count);
         self.from(addr).map_while(move |(extent, member)| {
             let range = addr.max(extent.blocks.start)..end.min(extent.blocks.end);
             let from_access = |a: u64| a.saturating_sub(addr) as usize;
-            (extent.blocks.start < end).then(|| Part {
+            (extent.blocks.start < end).then(|| MemberRange {
                 member,
                 addr: extent.on_member(range.start),
                 blocks: from_access(range.start)..from_access(range.end),
@@ -103,10 +103,11 @@ impl MultiDevice {
     /// Applies a zone command to the member at an address.
     fn on_member(&self, addr: u64, command: impl Fn(&Member, u64) -> io::Result<()>) -> io::Result<()> {
         bounds::check(self.block_count(), addr, 1)?;
-        self.parts(addr, 1).try_for_each(|part| part.member.changed(command(part.member, part.addr)))
+        self.member_ranges(addr, 1)
+            .try_for_each(|range| range.member.changed(command(range.member, range.addr)))
     }
 
-    fn write_parts(
+    fn write_ranges(
         &self,
         addr: u64,
         blocks: &[&Block],
@@ -114,8 +115,9 @@ impl MultiDevice {
     ) -> io::Result<()> {
         bounds::check(self.block_count(), addr, blocks.len() as u64)?;
         bounds::check_writable(self.read_only())?;
-        self.parts(addr, blocks.len() as u64)
-            .try_for_each(|part| write(part.member, part.addr, blocks.get(part.blocks).unwrap_or_default()))
+        self.member_ranges(addr, blocks.len() as u64).try_for_each(|range| {
+            write(range.member, range.addr, blocks.get(range.blocks).unwrap_or_default())
+        })
     }
 }
 
@@ -174,30 +176,30 @@ impl BlockDevice for MultiDevice {
 
     fn read(&self, addr: u64, into: &mut [Block]) -> io::Result<()> {
         bounds::check(self.block_count(), addr, into.len() as u64)?;
-        self.parts(addr, into.len() as u64).try_for_each(|part| {
-            part.member.device.read(part.addr, into.get_mut(part.blocks).unwrap_or_default())
+        self.member_ranges(addr, into.len() as u64).try_for_each(|range| {
+            range.member.device.read(range.addr, into.get_mut(range.blocks).unwrap_or_default())
         })
     }
 
     /// A read that crosses members is synchronous.
     fn start_read(&self, addr: u64, into: Buffer) -> Reading {
         let count = into.blocks().len();
-        match self.parts(addr, count as u64).next().filter(|part| part.blocks.len() == count) {
-            Some(part) => part.member.device.start_read(part.addr, into),
+        match self.member_ranges(addr, count as u64).next().filter(|range| range.blocks.len() == count) {
+            Some(range) => range.member.device.start_read(range.addr, into),
             None => Reading::at_once(into, |blocks| self.read(addr, blocks)),
         }
     }
 
     fn write(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
-        self.write_parts(addr, blocks, Member::write)
+        self.write_ranges(addr, blocks, Member::write)
     }
 
     fn write_behind(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
-        self.write_parts(addr, blocks, Member::write_behind)
+        self.write_ranges(addr, blocks, Member::write_behind)
     }
 
     fn write_fua(&self, addr: u64, blocks: &[&Block]) -> io::Result<()> {
-        self.write_parts(addr, blocks, |member, addr, blocks| member.device.write_fua(addr, blocks))
+        self.write_ranges(addr, blocks, |member, addr, blocks| member.device.write_fua(addr, blocks))
     }
 
     /// Flushes every member written since its last flush, even after one of them failed.
@@ -217,19 +219,21 @@ impl BlockDevice for MultiDevice {
     fn discard(&self, addr: u64, count: u64) -> io::Result<()> {
         bounds::check(self.block_count(), addr, count)?;
         bounds::check_writable(self.read_only())?;
-        self.parts(addr, count).try_for_each(|part| part.member.discard(part.addr, part.blocks.len() as u64))
+        self.member_ranges(addr, count)
+            .try_for_each(|range| range.member.discard(range.addr, range.blocks.len() as u64))
     }
 
     fn prepare(&self, addr: u64, count: u64) -> io::Result<()> {
         bounds::check(self.block_count(), addr, count)?;
         bounds::check_writable(self.read_only())?;
-        self.parts(addr, count).try_for_each(|part| part.member.prepare(part.addr, part.blocks.len() as u64))
+        self.member_ranges(addr, count)
+            .try_for_each(|range| range.member.prepare(range.addr, range.blocks.len() as u64))
     }
 
     fn prefetch(&self, addr: u64, count: u64) {
         if bounds::check(self.block_count(), addr, count).is_ok() {
-            self.parts(addr, count)
-                .for_each(|part| part.member.device.prefetch(part.addr, part.blocks.len() as u64));
+            self.member_ranges(addr, count)
+                .for_each(|range| range.member.device.prefetch(range.addr, range.blocks.len() as u64));
         }
     }
 

@@ -1,6 +1,6 @@
 //! How devices are opened.
 use crate::DeviceError;
-use crate::holder::Holder;
+use crate::in_use_by::InUseBy;
 use rustix::io::Errno;
 use std::io;
 use std::path::Path;
@@ -19,7 +19,7 @@ impl OpenOptions {
     pub(crate) fn open_error(self, path: &Path, e: io::Error) -> DeviceError {
         let name = || path.display().to_string();
         match Errno::from_io_error(&e) {
-            Some(Errno::BUSY) => DeviceError::InUse { path: name(), holder: Holder::Unknown },
+            Some(Errno::BUSY) => DeviceError::InUse { path: name(), by: InUseBy::Unknown },
             Some(Errno::INVAL) if self.direct => DeviceError::NoDirect { path: name() },
             Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) if !self.read_only => {
                 DeviceError::ReadOnly { path: name(), source: e }

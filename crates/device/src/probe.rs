@@ -19,7 +19,7 @@ pub struct Probe {
     pub sector_size: u32,
 }
 
-/// Reads type and size of a location without claiming or changing the storage.
+/// Reads type and size of a location without excluding others or changing the storage.
 pub fn probe(path: &Path) -> Result<Probe, DeviceError> {
     let Extents { file, ranges } = Location::of(path).extents()?;
     // The kind is looked at first because opening a FIFO would block.

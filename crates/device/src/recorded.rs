@@ -19,7 +19,7 @@ pub(crate) fn paths(superblock: &Superblock) -> Vec<PathBuf> {
 /// The recorded devices, with symbolic links resolved, if Linux would open them too: for root, and if the first device and all of
 /// them are block devices.
 pub(crate) fn trusted(first: &dyn BlockDevice, recorded: &[PathBuf]) -> Option<Vec<PathBuf>> {
-    let may_follow = rustix::process::geteuid().is_root() && first.claim().is_some();
+    let may_follow = rustix::process::geteuid().is_root() && first.exclusive_open().is_some();
     may_follow.then(|| recorded.iter().map(|path| block_device(path)).collect())?
 }
 

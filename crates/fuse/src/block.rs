@@ -10,7 +10,7 @@ use derive_more::Display;
 use rustix::fd::AsRawFd;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::mount::{FsOpenFlags, fsconfig_create, fsconfig_set_string, fsopen};
-use segno_device::Claim;
+use segno_device::ExclusiveOpen;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ const SINCE: (u32, u32) = (6, 18);
 pub enum Backing {
     /// None, for this reason: the mount is of type `fuse`.
     Nothing(String),
-    /// The volume is on this block device. The claim of the server passes to the mount.
+    /// The volume is on this block device. The exclusive open of the server passes to the mount.
     Device(PathBuf),
     /// The volume is in this image file.
     Image(PathBuf),
@@ -80,15 +80,15 @@ fn failed(e: io::Error) -> String {
     format!("mounting as fuseblk failed: {e}")
 }
 
-/// Releases the claim of a device to a mount that takes it, and takes it again if the mount did not.
+/// Releases the exclusive open of a device to a mount that takes it, and takes it again if the mount did not.
 pub(crate) fn hand_over(
-    claim: Option<&Claim>,
+    exclusive: Option<&ExclusiveOpen>,
     connect: impl FnOnce() -> io::Result<(Mounted, MountType)>,
 ) -> io::Result<(Mounted, MountType)> {
-    claim.iter().for_each(|claim| claim.release());
+    exclusive.iter().for_each(|exclusive| exclusive.release());
     let done = connect();
     if !matches!(done, Ok((_, MountType::Block { .. }))) {
-        claim.map_or(Ok(()), Claim::retake).map_err(io::Error::other)?;
+        exclusive.map_or(Ok(()), ExclusiveOpen::retake).map_err(io::Error::other)?;
     }
     done
 }

@@ -20,7 +20,7 @@ const INVALIDATES_AFTER_ASYNC_WRITE: (u32, u32) = (7, 1);
 
 /// Version and features that the kernel offers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Offer {
+pub(crate) struct KernelFeatures {
     unique: u64,
     minor: u32,
     max_readahead: u32,
@@ -67,7 +67,7 @@ pub(crate) fn kernel_invalidates_after_async_write() -> bool {
 }
 
 /// Reads the offer, the kernel's first request.
-pub(crate) fn receive(dev: &OwnedFd) -> io::Result<Offer> {
+pub(crate) fn receive(dev: &OwnedFd) -> io::Result<KernelFeatures> {
     let mut message = vec![0; (MAX_WRITE + PAGE) as usize];
     loop {
         match read(dev, &mut message) {
@@ -79,7 +79,7 @@ pub(crate) fn receive(dev: &OwnedFd) -> io::Result<Offer> {
 }
 
 /// Reads the offer in a message.
-pub(crate) fn parse(message: &[u8]) -> io::Result<Offer> {
+pub(crate) fn parse(message: &[u8]) -> io::Result<KernelFeatures> {
     let unexpected = || io::Error::other("the kernel did not begin with FUSE_INIT");
     let (head, rest) = InHeader::read_from_prefix(message).map_err(|_| unexpected())?;
     if head.opcode != Opcode::Init as u32 {
@@ -95,10 +95,10 @@ pub(crate) fn parse(message: &[u8]) -> io::Result<Offer> {
         )));
     }
     let flags = InitFlags::from_bits_truncate(u64::from(init.flags) | u64::from(init.flags2) << 32);
-    Ok(Offer { unique: head.unique, minor: init.minor, max_readahead: init.max_readahead, flags })
+    Ok(KernelFeatures { unique: head.unique, minor: init.minor, max_readahead: init.max_readahead, flags })
 }
 
-impl Offer {
+impl KernelFeatures {
     /// The reply that accepts the offer.
     pub(crate) fn accept(&self, wanted: Wanted) -> Vec<u8> {
         let flags = self.agreed(wanted).bits();

@@ -1,6 +1,6 @@
 //! A session: the threads that serve one connection.
 use crate::file_system::{Connection, FileSystem};
-use crate::init::{self, MAX_WRITE, Offer, Permissions, Wanted};
+use crate::init::{self, KernelFeatures, MAX_WRITE, Permissions, Wanted};
 use crate::mount::Mounted;
 use crate::options::{Choice, FuseOptions};
 use crate::page_cache::PageCache;
@@ -198,7 +198,7 @@ impl Queues {
 
     /// The number of queues, and the threads, if the kernel offers io_uring for a connection; else the reason
     /// why it is not used.
-    fn offered(self, offer: &Offer) -> Result<(usize, Vec<PendingWorker>), String> {
+    fn offered(self, offer: &KernelFeatures) -> Result<(usize, Vec<PendingWorker>), String> {
         let is_offered = offer.flags.contains(InitFlags::OVER_IO_URING);
         let refused = || "the kernel does not offer io_uring for this mount".to_owned();
         self.0.and_then(|workers| is_offered.then_some(workers).ok_or_else(refused))

@@ -42,23 +42,23 @@ pub struct Need {
 
 /// Free blocks in the open sections, as a checkpoint counts them.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Left {
+pub struct LogRoom {
     pub data: u64,
     pub nodes: u64,
     pub hot_data: u64,
 }
 
 impl Need {
-    /// The need of `dirty` blocks in sections of `per_sec` blocks; `left` is the minimum over the open sections of a kind.
+    /// The need of `dirty` blocks in sections of `per_sec` blocks; `room` is the minimum over the open sections of a kind.
     #[must_use]
-    pub fn of(dirty: Dirty, per_sec: u64, left: Left, reserve: u64) -> Self {
+    pub fn of(dirty: Dirty, per_sec: u64, room: LogRoom, reserve: u64) -> Self {
         let per = per_sec.max(1);
         let kinds = [dirty.nodes, dirty.dents, dirty.data];
         let lower: u64 = kinds.iter().map(|n| n / per).sum();
         let rests = kinds.iter().filter(|&n| n % per > 0).count() as u64;
-        let fits = left.data >= dirty.data % per
-            && left.nodes >= dirty.nodes % per
-            && left.hot_data >= dirty.dents % per;
+        let fits = room.data >= dirty.data % per
+            && room.nodes >= dirty.nodes % per
+            && room.hot_data >= dirty.dents % per;
         Self { lower: lower + reserve, upper: lower + rests + reserve, fits }
     }
     /// Whether `free` free sections are too few.

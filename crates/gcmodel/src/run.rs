@@ -6,7 +6,7 @@ use crate::rounds::Loop;
 use crate::volume::{Full, Model};
 use crate::waits::{Costs, WriteWaits};
 use crate::workload::Driver;
-use segno_clean::Tie;
+use segno_clean::TieBreak;
 
 /// Parameters of a run.
 #[derive(Clone, Debug)]
@@ -67,7 +67,7 @@ pub fn model_of(setting: &Setting) -> Result<Model, String> {
     let mut model = Model::new(setting.experiment, &setting.policy, setting.how)?;
     model.count_data = setting.counts_dirty_data();
     if setting.is_of_kernel() {
-        model.space.index.tie = Tie::Lowest;
+        model.space.index.tie = TieBreak::Lowest;
     }
     if setting.separates() {
         model.placement = Placement::Lifetimes;

@@ -7,7 +7,7 @@ use segno_testkit::Zipf;
 const TO_LOG: u64 = 30;
 const TO_LOG_OR_ZIPF: u64 = 90;
 /// Divisor of a database's pages: the size of its log.
-const LOG_PART: u64 = 20;
+const LOG_DIVISOR: u64 = 20;
 /// With this maximum, a small file has 1 to `TINY` blocks. With another maximum n it has 1 to n - 1 blocks.
 const TINY: u32 = 4;
 
@@ -47,7 +47,7 @@ impl Source {
         let (pages, files) = e.extent();
         let zipf = match e.workload {
             Workload::Zipf(theta) => Some(Zipf::new(pages, theta)),
-            Workload::Database(theta) => Some(Zipf::new(pages - pages / LOG_PART, theta)),
+            Workload::Database(theta) => Some(Zipf::new(pages - pages / LOG_DIVISOR, theta)),
             _ => None,
         };
         let (per_file, lengths) = match e.shape {
@@ -123,7 +123,7 @@ impl Source {
                 let hot = ((n as f64 * pages) as u64).max(1);
                 if self.rng.unit() < writes { self.rng.scaled(hot) } else { hot + self.rng.scaled(n - hot) }
             }
-            Workload::Database(_) => self.of_database(n / LOG_PART),
+            Workload::Database(_) => self.of_database(n / LOG_DIVISOR),
         };
         page.min(n - 1) as u32
     }

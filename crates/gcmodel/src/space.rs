@@ -131,7 +131,7 @@ impl Space {
         self.lifetimes.moved(self.kind[(from / self.per_sec) as usize].data()).into()
     }
     /// Blocks left in the section of a log.
-    pub fn left_in(&self, log: LogKind) -> u32 {
+    pub fn room_in(&self, log: LogKind) -> u32 {
         self.per_sec - self.logs[log.slot()].next
     }
     /// Opens as many data logs; false if there are not enough sections.
@@ -303,10 +303,10 @@ impl Space {
     }
 
     /// The minimum free space of the open sections, by kind.
-    pub fn left(&self) -> crate::rounds::Left {
+    pub fn log_room(&self) -> crate::rounds::LogRoom {
         let left = |k: LogKind| u64::from(self.per_sec - self.logs[k.slot()].held.min(self.per_sec));
         let least =
             |node| LogKind::ALL.into_iter().filter(|k| k.is_node() == node).map(left).min().unwrap_or(0);
-        crate::rounds::Left { data: least(false), nodes: least(true), hot_data: left(LogKind::HotData) }
+        crate::rounds::LogRoom { data: least(false), nodes: least(true), hot_data: left(LogKind::HotData) }
     }
 }

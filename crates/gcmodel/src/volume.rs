@@ -192,11 +192,11 @@ impl Model {
     /// The log itself, or another data log with room, if nodes may need the section that it would open.
     fn shared(&self, log: LogKind) -> LogKind {
         let free = self.space.free_sections();
-        let opens = self.how == Loop::Paced && self.space.left_in(log) == 0;
+        let opens = self.how == Loop::Paced && self.space.room_in(log) == 0;
         if !opens || free > PaceHost::figures(self).for_nodes(self.moving_nodes) {
             return log;
         }
-        let left = DataLog::ALL.map(|log| u64::from(self.space.left_in(log.into())));
+        let left = DataLog::ALL.map(|log| u64::from(self.space.room_in(log.into())));
         log.data().shared(left).map_or(log, LogKind::from)
     }
 
@@ -372,7 +372,7 @@ impl Host for Model {
         let nodes = self.dirty_nodes.len + dents + 1;
         let data = if self.count_data { self.dirty.len } else { 0 };
         let dirty = Dirty { nodes, dents, data };
-        Need::of(dirty, self.e.blocks_per_zone.into(), self.space.left(), self.e.reserved.into())
+        Need::of(dirty, self.e.blocks_per_zone.into(), self.space.log_room(), self.e.reserved.into())
     }
     fn reserve(&self) -> u64 {
         self.e.reserved.into()

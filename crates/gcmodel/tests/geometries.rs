@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 use segno_clean::guard::Extent;
 use segno_gcmodel::Experiment;
-use segno_gcmodel::geometries::{Case, Pattern, Plant};
+use segno_gcmodel::geometries::{Case, Pattern, PlantedBug};
 
 fn run(seed: u64) {
     if let Some(case) = Case::draw(seed)
@@ -31,21 +31,21 @@ fn guarded_volumes_do_not_run_out_of_space() {
 /// Each with a volume on which it is found; without the bug there is nothing to be found.
 #[test]
 fn every_planted_bug_is_found() {
-    for plant in Plant::ALL {
-        let case = match plant {
-            Plant::Overwrites => dirty(),
-            Plant::Floor => Case::draw(1).unwrap(),
-            Plant::Quantum | Plant::Release | Plant::Alone => Case::draw(2).unwrap(),
-            Plant::QuantumNodes => Case::draw(3).unwrap(),
-            Plant::Logged => Case::draw(7).unwrap(),
-            Plant::Goal => Case::draw(13).unwrap(),
-            Plant::Batch => Case::draw(20).unwrap(),
-            Plant::Chain => Case::draw(70).unwrap(),
+    for bug in PlantedBug::ALL {
+        let case = match bug {
+            PlantedBug::Overwrites => dirty(),
+            PlantedBug::Floor => Case::draw(1).unwrap(),
+            PlantedBug::Quantum | PlantedBug::Release | PlantedBug::Alone => Case::draw(2).unwrap(),
+            PlantedBug::QuantumNodes => Case::draw(3).unwrap(),
+            PlantedBug::Logged => Case::draw(7).unwrap(),
+            PlantedBug::Goal => Case::draw(13).unwrap(),
+            PlantedBug::Batch => Case::draw(20).unwrap(),
+            PlantedBug::Chain => Case::draw(70).unwrap(),
         };
         if let Err(e) = case.run() {
             panic!("{case:?}: {e}");
         }
-        let found = Case { plant: Some(plant), ..case }.run();
-        assert!(found.is_err(), "{plant:?} is not found");
+        let found = Case { bug: Some(bug), ..case }.run();
+        assert!(found.is_err(), "{bug:?} is not found");
     }
 }

@@ -37,17 +37,17 @@ pub(crate) struct HostFile {
     modified: (i64, i64),
 }
 
-/// Ascending parts of a file; the rest of it is zeros.
+/// Ascending extents of a file in an archive; the rest of it is zeros.
 #[derive(Debug)]
 pub(crate) struct Pieces {
     pub(crate) archive: Arc<File>,
     pub(crate) name: PathBuf,
-    pub(crate) parts: Vec<Part>,
+    pub(crate) extents: Vec<ArchiveExtent>,
 }
 
 /// Bytes of a file that are in an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct ArchiveExtent {
     /// First byte in the file.
     pub(crate) start: u64,
     pub(crate) len: u64,
@@ -181,20 +181,20 @@ fn read_volume(volume: &Volume, ino: Ino, into: &mut [u8], mut offset: u64) -> R
 }
 
 impl Pieces {
-    /// The parts that end after an offset.
-    fn behind(&self, offset: u64) -> &[Part] {
-        let first = self.parts.partition_point(|p| p.start + p.len <= offset);
-        self.parts.get(first..).unwrap_or_default()
+    /// The extents that end after an offset.
+    fn behind(&self, offset: u64) -> &[ArchiveExtent] {
+        let first = self.extents.partition_point(|p| p.start + p.len <= offset);
+        self.extents.get(first..).unwrap_or_default()
     }
 
     fn read(&self, into: &mut [u8], offset: u64) -> Result<()> {
         into.fill(0);
         let end = offset + into.len() as u64;
-        for part in self.behind(offset).iter().take_while(|p| p.start < end) {
-            let (from, to) = (part.start.max(offset), (part.start + part.len).min(end));
+        for extent in self.behind(offset).iter().take_while(|p| p.start < end) {
+            let (from, to) = (extent.start.max(offset), (extent.start + extent.len).min(end));
             // Both are within the buffer.
             let bytes = into.get_mut((from - offset) as usize..(to - offset) as usize).unwrap_or_default();
-            let read = self.archive.read_exact_at(bytes, part.at + (from - part.start));
+            let read = self.archive.read_exact_at(bytes, extent.at + (from - extent.start));
             read.map_err(|e| Error::host("read", Path::new(&self.name), e))?;
         }
         Ok(())

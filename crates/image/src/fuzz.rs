@@ -112,7 +112,7 @@ fn archives() -> Vec<Vec<u8>> {
 }
 
 /// Makes the checksum right of every block that begins like a header.
-fn mend(bytes: &mut Vec<u8>, rng: &mut Rng) {
+fn fixup(bytes: &mut Vec<u8>, rng: &mut Rng) {
     for block in bytes.chunks_exact_mut(BLOCK).filter(|b| b[257..262] == *b"ustar") {
         block[148..156].fill(b' ');
         let sum: u32 = block.iter().map(|b| u32::from(*b)).sum();
@@ -144,21 +144,21 @@ impl Hosted {
     }
 }
 
-/// Size and parts of a file. The parts must be within the archive.
-fn parts(content: &Content) -> std::result::Result<String, String> {
+/// Size and extents of a file. The extents must be within the archive.
+fn extents(content: &Content) -> std::result::Result<String, String> {
     let Place::Archive(pieces) = &content.place else { return Err("data that is in no archive".into()) };
     let (end, mut at) = (pieces.archive.metadata().map_err(|e| e.to_string())?.len(), 0);
-    for part in &pieces.parts {
-        if part.start < at || part.start.checked_add(part.len).is_none_or(|to| to > content.size) {
-            return Err(format!("a part at {} of {} bytes", part.start, content.size));
+    for extent in &pieces.extents {
+        if extent.start < at || extent.start.checked_add(extent.len).is_none_or(|to| to > content.size) {
+            return Err(format!("an extent at {} of {} bytes", extent.start, content.size));
         }
-        if part.at.checked_add(part.len).is_none_or(|to| to > end) {
-            return Err(format!("a part that is behind the end {end} of the archive"));
+        if extent.at.checked_add(extent.len).is_none_or(|to| to > end) {
+            return Err(format!("an extent that is behind the end {end} of the archive"));
         }
-        at = part.start + part.len;
+        at = extent.start + extent.len;
     }
-    let parts: Vec<(u64, u64)> = pieces.parts.iter().map(|p| (p.start, p.len)).collect();
-    Ok(format!("{} {parts:?}", content.size))
+    let extents: Vec<(u64, u64)> = pieces.extents.iter().map(|p| (p.start, p.len)).collect();
+    Ok(format!("{} {extents:?}", content.size))
 }
 
 /// The whole tree as text, after a check of its references.
@@ -178,7 +178,7 @@ fn listed(tree: &Tree) -> std::result::Result<String, String> {
                 }
                 format!("{names:?}")
             }
-            Kind::File(content) => parts(content)?,
+            Kind::File(content) => extents(content)?,
             other => format!("{other:?}"),
         };
         let _infallible = writeln!(
@@ -229,7 +229,7 @@ fn fuzz_archives() {
         b"x",
         b"g",
     ];
-    let mutator = Mutator { seeds: archives(), words, resized: 6, mend: &mend, ..Mutator::default() };
+    let mutator = Mutator { seeds: archives(), words, resized: 6, fixup: &fixup, ..Mutator::default() };
     let target = Target {
         name: "archives",
         runs: 1_500,

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use tempfile::{Builder, TempPath};
 
 /// Bytes of the final name that a temporary one has.
-const NAME_PART: usize = 200;
+const NAME_PREFIX_MAX: usize = 200;
 
 /// A file that has no name in the directory of the final one, or where the host has no such files a temporary
 /// one. Dropping it removes it. A killed process leaves nothing in the first case, and in the second what the
@@ -111,19 +111,19 @@ fn name(file: &File, from: &Path, path: &Path, force: bool) -> io::Result<()> {
 /// Of all temporary names of a file.
 fn prefix(path: &Path) -> OsString {
     let name = path.file_name().unwrap_or_default().as_bytes();
-    let part = OsStr::from_bytes(name.get(..NAME_PART).unwrap_or(name));
-    [OsStr::new("."), part, OsStr::new(".segno-")].into_iter().collect()
+    let start = OsStr::from_bytes(name.get(..NAME_PREFIX_MAX).unwrap_or(name));
+    [OsStr::new("."), start, OsStr::new(".segno-")].into_iter().collect()
 }
 
 /// Removes files that a killed run left under temporary names of this file. Best effort: they do no harm.
 fn sweep(path: &Path) {
     let prefix = prefix(path);
     for entry in std::fs::read_dir(directory_of(path)).into_iter().flatten().flatten() {
-        let is_left = entry.file_name().as_bytes().starts_with(prefix.as_bytes())
+        let is_leftover = entry.file_name().as_bytes().starts_with(prefix.as_bytes())
             && File::open(entry.path())
                 .is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok());
-        if is_left {
-            let _left = std::fs::remove_file(entry.path());
+        if is_leftover {
+            let _best_effort = std::fs::remove_file(entry.path());
         }
     }
 }

@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-const PART: u64 = 1 << 20;
+const CHUNK: u64 = 1 << 20;
 const BLOCK: u64 = BLOCK_SIZE as u64;
 
 /// An unnamed file for the raw image, in the directory of the image.
@@ -32,14 +32,14 @@ pub(crate) fn pack(
     let failed = |e| Error::host("write", path, e);
     target.set_len(0).map_err(failed)?;
     let mut out = Writer::new(BufWriter::with_capacity(1 << 18, target), BLOCK_SIZE as u32, RAW_MAX)?;
-    let (mut done, mut buffer) = (0, vec![0; PART as usize]);
+    let (mut done, mut buffer) = (0, vec![0; CHUNK as usize]);
     for range in used {
         out.skip((range.start - done) as u32)?;
         let end = range.end * BLOCK;
-        for at in (range.start * BLOCK..end).step_by(PART as usize) {
-            let part = buffer.get_mut(..(end - at).min(PART) as usize).unwrap_or_default();
-            raw.read_exact_at(part, at).map_err(failed)?;
-            out.write(part)?;
+        for at in (range.start * BLOCK..end).step_by(CHUNK as usize) {
+            let chunk = buffer.get_mut(..(end - at).min(CHUNK) as usize).unwrap_or_default();
+            raw.read_exact_at(chunk, at).map_err(failed)?;
+            out.write(chunk)?;
         }
         done = range.end;
     }

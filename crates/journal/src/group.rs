@@ -79,7 +79,7 @@ impl Group {
                 record_bytes.clear();
                 record.encode(&mut record_bytes);
                 let mut rest = record_bytes.as_slice();
-                // A map of many runs is several records; each is an atom.
+                // A mapping of many runs is several records; each is an atom.
                 while let Some(one) = split_record(&mut rest) {
                     let need = one.len() + if open.is_none() { SECTION_HEADER } else { 0 };
                     if out.last().is_some_and(|p| !p.is_empty() && p.len() + need > most) {

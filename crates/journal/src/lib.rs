@@ -12,7 +12,7 @@
 //!   it.
 //! * An epoch is written as one [`Kind::Epoch`] group after all its operations have ended. [`Kind::Fsync`]
 //!   groups may contain parts of it earlier: complete operations with everything they depend on.
-//! * A block that a [`record::Map`] names is written and flushed before the group is appended, or the map has
+//! * A block that a [`record::Mapping`] has is written and flushed before the group is appended, or the mapping has
 //!   its checksum. With the checksum one [`Journal::flush`] covers both if the journal is on the volume's
 //!   device; otherwise the volume's device is flushed first.
 //! * A block or nid that was freed since the last checkpoint is not used again before the next one is
@@ -56,7 +56,7 @@ pub use group::{Accepted, Group, Kind, Section};
 pub use journal::{Journal, Position, Usage};
 pub use missing::Missing;
 pub use open::{Lost, Opened, Replay, Stale};
-pub use payload::{Part, Payload};
+pub use payload::{Payload, PayloadSection};
 pub use record::{Record, data_crc};
 pub use superblock::{Canary, Checkpoint, CpIntent};
 pub use vacant::{Content, Vacant};

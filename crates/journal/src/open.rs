@@ -6,7 +6,7 @@ use crate::group::{Accepted, Group};
 use crate::header::{Header, PayloadKind};
 use crate::journal::{Journal, Live};
 use crate::payload::Payload;
-use crate::record::{Map, Record, data_crc};
+use crate::record::{Mapping, Record, data_crc};
 use crate::ring::{MAX_GROUP_BLOCKS, Ring, SUPERBLOCKS, Window};
 use crate::superblock::{Anchor, Canary, Checkpoint, JournalSuperblock, Tail};
 use crate::zones::{Zones, stamp};
@@ -483,12 +483,12 @@ enum Arrival {
 fn arrival(payload: &Payload, durable: bool, zones: &Zones, data: &dyn BlockDevice) -> Result<Arrival> {
     for part in payload.sections() {
         for record in part?.records::<&[u8]>() {
-            let (Record::Map(map) | Record::Packed(map)) = record? else { continue };
+            let (Record::Map(mapping) | Record::Packed(mapping)) = record? else { continue };
             // Without checksums the data was flushed before the group was written.
-            match zones.missing(&map) {
-                Some(at) if durable || map.crcs.is_empty() => return Ok(Arrival::Lost(at)),
+            match zones.missing(&mapping) {
+                Some(at) if durable || mapping.crcs.is_empty() => return Ok(Arrival::Lost(at)),
                 Some(_) => return Ok(Arrival::Incomplete),
-                None if !durable && !has_arrived(&map, data)? => return Ok(Arrival::Incomplete),
+                None if !durable && !has_arrived(&mapping, data)? => return Ok(Arrival::Incomplete),
                 None => {}
             }
         }
@@ -496,10 +496,10 @@ fn arrival(payload: &Payload, durable: bool, zones: &Zones, data: &dyn BlockDevi
     Ok(Arrival::Complete)
 }
 
-fn has_arrived(map: &Map, data: &dyn BlockDevice) -> Result<bool> {
-    let mut crcs = map.crcs.iter();
+fn has_arrived(mapping: &Mapping, data: &dyn BlockDevice) -> Result<bool> {
+    let mut crcs = mapping.crcs.iter();
     let mut one = [Block::zeroed()];
-    for run in &map.runs {
+    for run in &mapping.runs {
         for i in 0..run.count {
             let Some(&crc) = crcs.next() else { return Ok(true) };
             let at = u64::from(run.addr.offset(i).0);

@@ -15,9 +15,9 @@ pub struct Payload {
     loaded: Loaded,
 }
 
-/// A section of it.
+/// A section of a payload, not decoded yet.
 #[derive(Clone, Copy, Debug)]
-pub struct Part<'a> {
+pub struct PayloadSection<'a> {
     /// The inode that the records change.
     pub ino: Ino,
     /// Epoch of the records.
@@ -41,40 +41,40 @@ impl Payload {
     }
 
     /// The sections that the checkpoint does not have, in replay order. An error is the last item.
-    pub fn sections(&self) -> impl Iterator<Item = Result<Part<'_>>> {
+    pub fn sections(&self) -> impl Iterator<Item = Result<PayloadSection<'_>>> {
         let mut bytes = Bytes(self.loaded.payload());
         let one = move || {
             if bytes.0.is_empty() {
                 return None;
             }
-            let part = self.take(&mut bytes);
-            if part.is_err() {
+            let section = self.take(&mut bytes);
+            if section.is_err() {
                 bytes = Bytes(&[]);
             }
-            Some(part.map_err(|why| self.which.corrupt(why)))
+            Some(section.map_err(|why| self.which.corrupt(why)))
         };
-        std::iter::from_fn(one).filter(|part| part.as_ref().map_or(true, |p| p.epoch > self.boundary))
+        std::iter::from_fn(one).filter(|section| section.as_ref().map_or(true, |p| p.epoch > self.boundary))
     }
 
-    fn take<'a>(&'a self, bytes: &mut Bytes<'a>) -> std::result::Result<Part<'a>, &'static str> {
+    fn take<'a>(&'a self, bytes: &mut Bytes<'a>) -> std::result::Result<PayloadSection<'a>, &'static str> {
         let (ino, len, erel) = (Ino(bytes.u32()?), bytes.u32()?, bytes.u32()?);
         let body = bytes.take(len as usize)?;
         let epoch = self.which.epoch.checked_add(erel.into()).ok_or("epoch of a section")?;
-        Ok(Part { ino, epoch, which: &self.which, body })
+        Ok(PayloadSection { ino, epoch, which: &self.which, body })
     }
 
     /// Decodes the group into owned records.
     pub fn group(&self) -> Result<Group> {
-        let section = |part: Part<'_>| {
-            let records = part.records().collect::<Result<_>>()?;
-            Ok(Section { ino: part.ino, epoch: part.epoch, records })
+        let decode = |section: PayloadSection<'_>| {
+            let records = section.records().collect::<Result<_>>()?;
+            Ok(Section { ino: section.ino, epoch: section.epoch, records })
         };
-        let sections = self.sections().map(|part| section(part?)).collect::<Result<_>>()?;
+        let sections = self.sections().map(|section| decode(section?)).collect::<Result<_>>()?;
         Ok(Group { kind: self.which.kind, epoch: self.which.epoch, sections })
     }
 }
 
-impl<'a> Part<'a> {
+impl<'a> PayloadSection<'a> {
     /// The records of the section in order. An error is the last item.
     pub fn records<B: From<&'a [u8]>>(&self) -> impl Iterator<Item = Result<Record<B>>> + use<'a, B> {
         let Self { which, mut body, .. } = *self;
@@ -112,7 +112,7 @@ mod tests {
         let loaded = ring.load(&mut Window::default(), 0).unwrap().unwrap();
         let which = Accepted { seq: 1, kind: Kind::Epoch, epoch, last_epoch: epoch, bytes: 4096, index: 0 };
         let payload = Payload::new(&which, 0, loaded).unwrap();
-        payload.sections().map(|part| part.map(|p| p.epoch).map_err(|e| e.to_string())).collect()
+        payload.sections().map(|section| section.map(|p| p.epoch).map_err(|e| e.to_string())).collect()
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! Other implementations write without the stamp, or elsewhere, as Linux does if a zone's write pointer is
 //! not at the position of the log.
 use crate::error::{Error, Result};
-use crate::record::{Map, data_crc};
+use crate::record::{Mapping, data_crc};
 use crate::superblock::Canary;
 use segno_device::{BlockDevice, Operation, Zone, ZoneKind};
 use segno_format::{Block, BlockAddr};
@@ -70,9 +70,9 @@ impl Zones {
         Ok(None)
     }
 
-    /// The first block of a map that is not below the write pointer of its zone.
-    pub(crate) fn missing(&self, map: &Map) -> Option<BlockAddr> {
-        let of_run = map.runs.iter().flat_map(|run| (0..run.count).map(|i| run.addr.offset(i)));
+    /// The first block of a mapping that is not below the write pointer of its zone.
+    pub(crate) fn missing(&self, mapping: &Mapping) -> Option<BlockAddr> {
+        let of_run = mapping.runs.iter().flat_map(|run| (0..run.count).map(|i| run.addr.offset(i)));
         of_run.into_iter().find(|addr| {
             let at = u64::from(addr.0);
             self.containing(at).is_some_and(|zone| zone.pointer <= at)

@@ -155,12 +155,12 @@ struct Areas {
 impl Areas {
     fn of(segments: u32, opts: &MkfsOptions) -> Result<Self, MkfsError> {
         let sit_copy = segments.div_ceil(SIT_PER_BLOCK).div_ceil(BLOCKS_PER_SEG);
-        let behind_sit = left(segments, CKPT_SEGMENTS + 2 * sit_copy)?;
+        let behind_sit = remaining(segments, CKPT_SEGMENTS + 2 * sit_copy)?;
         // Enough for a node per block, in 64 bits because blocks reach 2^32.
         let nat_blocks = (u64::from(behind_sit) * u64::from(BLOCKS_PER_SEG)).div_ceil(NAT_PER_BLOCK.into());
         let nat_full = nat_blocks.div_ceil(BLOCKS_PER_SEG.into()) as u32;
         let (nat_copy, cp_payload) = nat_and_payload(nat_full, sit_copy, opts.large_nat_bitmap);
-        let behind_nat = left(behind_sit, 2 * nat_copy)?;
+        let behind_nat = remaining(behind_sit, 2 * nat_copy)?;
         let ssa = if opts.has(Features::RO) { 0 } else { behind_nat.div_ceil(BLOCKS_PER_SEG) };
         let mut areas = Self { sit: 2 * sit_copy, nat: 2 * nat_copy, ssa, cp_payload };
         let unpadded = areas.meta_segments();
@@ -173,7 +173,7 @@ impl Areas {
     }
 }
 
-fn left(segments: u32, taken: u32) -> Result<u32, MkfsError> {
+fn remaining(segments: u32, taken: u32) -> Result<u32, MkfsError> {
     segments.checked_sub(taken).ok_or(MkfsError::TooFewZones { zones: 0, needed: 6 })
 }
 

@@ -7,7 +7,7 @@ import sys
 
 import segnofs
 
-# Enough for every volume of segno-sim's hostile images; a damaged one may claim more.
+# Enough for every volume of segno-sim's hostile images; a damaged one may announce more.
 NAMES = 500
 BYTES = 256 << 10
 

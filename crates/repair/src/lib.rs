@@ -17,19 +17,19 @@
 
 mod action;
 mod blocks;
-mod claims;
 mod copies;
+mod crc;
+mod data_blocks;
+mod dentry_ino;
 mod dir;
 mod error;
 mod evidence;
 mod extra;
 mod fields;
 mod finish;
-mod forge;
 mod inventory;
 mod layout;
 mod logs;
-mod misled;
 mod names;
 mod node;
 mod older;

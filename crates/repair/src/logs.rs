@@ -1,7 +1,7 @@
 //! Where the logs go on: where they were if that is possible, else in a free section or in holes.
 use crate::error::{RepairError, Result};
 use crate::state::State;
-use crate::tables::{Claims, Logs};
+use crate::tables::{Allocated, Logs};
 use crate::zones::Zones;
 use segno_format::checkpoint::LogPosition;
 use segno_format::sit::LogType;
@@ -10,15 +10,15 @@ use std::collections::BTreeSet;
 
 struct Choice<'c> {
     geo: Geometry,
-    claims: &'c Claims,
+    allocated: &'c Allocated,
     zones: &'c Zones,
     /// Sections that logs have by now.
     sections: BTreeSet<SecNo>,
 }
 
 /// Chooses a position for each log; no two are in one section.
-pub(crate) fn choose(state: &State<'_>, claims: &Claims, zones: &Zones) -> Result<Logs> {
-    let mut choice = Choice { geo: state.vol.geo, claims, zones, sections: BTreeSet::new() };
+pub(crate) fn choose(state: &State<'_>, allocated: &Allocated, zones: &Zones) -> Result<Logs> {
+    let mut choice = Choice { geo: state.vol.geo, allocated, zones, sections: BTreeSet::new() };
     let kept = LogType::ALL.map(|log| {
         let p = state.vol.pack.cp().position(log);
         (log, Some(p).filter(|p| choice.fits(p) && choice.sections.insert(choice.geo.sec_of(p.seg))))
@@ -42,18 +42,18 @@ impl Choice<'_> {
         }
         let start = geo.seg_start(p.seg);
         let last = if p.alloc_type == 0 { BLOCKS_PER_SEG } else { off + 1 };
-        self.may_have(p.log, p.seg) && (off..last).all(|off| !self.claims.contains(start.offset(off)))
+        self.may_have(p.log, p.seg) && (off..last).all(|off| !self.allocated.contains(start.offset(off)))
     }
 
     /// Whether a segment has no blocks of the other kind.
     fn may_have(&self, log: LogType, seg: SegNo) -> bool {
-        let other = if log.is_node() { &self.claims.data } else { &self.claims.nodes };
+        let other = if log.is_node() { &self.allocated.data } else { &self.allocated.nodes };
         other.is_empty_in(seg)
     }
 
     fn fresh(&mut self, log: LogType) -> Option<LogPosition> {
         let geo = &self.geo;
-        let empty = |sec: &SecNo| geo.segments_of(*sec).all(|seg| self.claims.is_empty_in(seg));
+        let empty = |sec: &SecNo| geo.segments_of(*sec).all(|seg| self.allocated.is_empty_in(seg));
         let free = |sec: &SecNo| !self.sections.contains(sec) && self.zones.may_begin(*sec) && empty(sec);
         let sec = geo.sections().find(free)?;
         self.sections.insert(sec);
@@ -69,7 +69,7 @@ impl Choice<'_> {
                 continue;
             }
             let start = self.geo.seg_start(seg);
-            if let Some(off) = (0..BLOCKS_PER_SEG).find(|&off| !self.claims.contains(start.offset(off))) {
+            if let Some(off) = (0..BLOCKS_PER_SEG).find(|&off| !self.allocated.contains(start.offset(off))) {
                 self.sections.insert(self.geo.sec_of(seg));
                 return Some(LogPosition { log, seg, blkoff: off as u16, alloc_type: 1 });
             }

@@ -1,9 +1,9 @@
 //! The checkpoint pack of the repaired volume.
+use crate::crc;
 use crate::error::{RepairError, Result};
 use crate::finish::Totals;
-use crate::forge;
 use crate::state::State;
-use crate::tables::{Claims, Flip, Logs};
+use crate::tables::{Allocated, Flip, Logs};
 use crate::volume::Volume;
 use segno_check::enough_reserved;
 use segno_format::checkpoint::{CpFlags, RawCheckpoint};
@@ -15,9 +15,9 @@ use zerocopy::little_endian::{U32, U64};
 /// Checkpoints by which a pack can be ahead of the one in force.
 const VERSIONS_AHEAD: u64 = 1 << 32;
 
-/// The parts of a pack.
-pub(crate) struct Parts<'p> {
-    pub claims: &'p Claims,
+/// What a pack is made from.
+pub(crate) struct PackInput<'p> {
+    pub allocated: &'p Allocated,
     pub logs: &'p Logs,
     pub totals: &'p Totals,
     pub sit: &'p [Flip],
@@ -27,15 +27,19 @@ pub(crate) struct Parts<'p> {
 }
 
 /// All blocks of the pack, in order.
-pub(crate) fn build(state: &mut State<'_>, original: &Volume<'_>, parts: &Parts<'_>) -> Result<Vec<Block>> {
+pub(crate) fn build(
+    state: &mut State<'_>,
+    original: &Volume<'_>,
+    input: &PackInput<'_>,
+) -> Result<Vec<Block>> {
     let geo = &original.geo;
     let damaged = |e: Corrupt| RepairError::refused(e.to_string());
-    let sit_bitmap = flipped(original.pack.sit_bitmap(geo).map_err(damaged)?, parts.sit);
-    let nat_bitmap = flipped(original.pack.nat_bitmap(geo).map_err(damaged)?, parts.nat);
-    let header = header(state, original, parts)?;
+    let sit_bitmap = flipped(original.pack.sit_bitmap(geo).map_err(damaged)?, input.sit);
+    let nat_bitmap = flipped(original.pack.nat_bitmap(geo).map_err(damaged)?, input.nat);
+    let header = header(state, original, input)?;
     let mut summaries = Vec::new();
-    for position in &parts.logs.positions {
-        let mut summary = Box::new(parts.claims.summary_block(state, position.seg)?);
+    for position in &input.logs.positions {
+        let mut summary = Box::new(input.allocated.summary_block(state, position.seg)?);
         summary.entry_type = position.log.summary_type() as u8;
         summaries.push(summary);
     }
@@ -55,8 +59,8 @@ pub(crate) fn build(state: &mut State<'_>, original: &Volume<'_>, parts: &Parts<
         sit: &[],
         kbytes_written: state.vol.summaries.kbytes_written(),
     };
-    let encoded = contents.encode(geo, |block| match parts.keep_chain {
-        true => forge::seal_as(block, original.pack.crc),
+    let encoded = contents.encode(geo, |block| match input.keep_chain {
+        true => crc::seal_with_crc(block, original.pack.crc),
         false => RawCheckpoint::seal(block),
     });
     let Encoded { mut blocks, header, .. } = encoded.map_err(unencodable)?;
@@ -85,10 +89,10 @@ fn flipped(bitmap: &[u8], flips: &[Flip]) -> Vec<u8> {
     bitmap
 }
 
-fn header(state: &State<'_>, original: &Volume<'_>, parts: &Parts<'_>) -> Result<Block> {
+fn header(state: &State<'_>, original: &Volume<'_>, input: &PackInput<'_>) -> Result<Block> {
     let stored = original.pack.flags();
     let flags = stored & (CpFlags::LARGE_NAT_BITMAP | CpFlags::DISABLED) | CpFlags::UMOUNT;
-    let (flags, version) = match parts.keep_chain {
+    let (flags, version) = match input.keep_chain {
         true => {
             let kept = stored & (CpFlags::CRC_RECOVERY | CpFlags::NOCRC_RECOVERY);
             (flags | kept, original.pack.version())
@@ -101,17 +105,17 @@ fn header(state: &State<'_>, original: &Volume<'_>, parts: &Parts<'_>) -> Result
     (cp.user_block_count, cp.rsvd_segment_count, cp.overprov_segment_count) = constants;
     cp.checkpoint_ver.set(version);
     cp.ckpt_flags.set(flags.bits());
-    let nodes = parts.claims.nids.len() as u64;
-    cp.valid_block_count.set(nodes + parts.claims.data.len() + parts.totals.reserved);
+    let nodes = input.allocated.nids.len() as u64;
+    cp.valid_block_count.set(nodes + input.allocated.data.len() + input.totals.reserved);
     cp.valid_node_count.set(nodes as u32);
     cp.valid_inode_count.set(state.inodes.len() as u32);
     let free =
-        geo.segments().filter(|s| parts.claims.is_empty_in(*s) && parts.logs.log_of(*s).is_none()).count();
+        geo.segments().filter(|s| input.allocated.is_empty_in(*s) && input.logs.log_of(*s).is_none()).count();
     cp.free_segment_count.set(free as u32);
     if cp.next_free_nid.get() >= geo.max_nid() {
         cp.next_free_nid.set(segno_format::Nid::ROOT.0 + 1);
     }
-    for p in &parts.logs.positions {
+    for p in &input.logs.positions {
         cp.set_position(p);
     }
     Ok(block)

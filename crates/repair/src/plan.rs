@@ -3,16 +3,16 @@ use crate::action::Action;
 use crate::blocks::BlockSet;
 use crate::error::{RepairError, Result};
 use crate::layout::Places;
-use crate::pack::{self, Parts};
+use crate::pack::{self, PackInput};
 use crate::resolve::{self, Tree};
 use crate::state::State;
-use crate::tables::{self, Claims};
+use crate::tables::{self, Allocated};
 use crate::volume::Volume;
 use crate::writer::Plan;
 use crate::zones::Zones;
 use crate::{
-    claims, copies, evidence, fields, finish, inventory, layout, logs, paths, quota, rebuild, symlink, tree,
-    xattr,
+    copies, data_blocks, evidence, fields, finish, inventory, layout, logs, paths, quota, rebuild, symlink,
+    tree, xattr,
 };
 use segno_check::{CheckError, CheckOptions, Kind, Report, check};
 use segno_device::{BlockDevice, FailedRead, Overlay};
@@ -274,8 +274,8 @@ fn written(original: &Volume<'_>, overlay: &Overlay) -> Result<Written> {
     let written = Written { main, summaries };
     let mut state = State::new(original);
     decide_blocks(&mut state)?;
-    let claims = Claims::of(&state, &BTreeSet::new())?;
-    match written.main.iter().find(|a| claims.contains(**a)) {
+    let allocated = Allocated::of(&state, &BTreeSet::new())?;
+    match written.main.iter().find(|a| allocated.contains(**a)) {
         None => Ok(written),
         Some(addr) => Err(RepairError::refused(format!(
             "what a crash left cannot be replayed: block {addr} would be overwritten, which a file uses though the SIT has it as free"
@@ -290,7 +290,7 @@ fn decide_blocks(state: &mut State<'_>) -> Result<()> {
     fields::run(state)?;
     tree::run(state)?;
     xattr::run(state)?;
-    claims::run(state)?;
+    data_blocks::run(state)?;
     symlink::run(state)
 }
 
@@ -311,22 +311,24 @@ fn build(
     let moved = layout::run(state, &mut places)?;
     let mut whole = written.summaries.clone();
     whole.extend(original.log_segments().chain(state.vol.log_segments()));
-    let claims = Claims::of(state, &whole)?;
-    let logs = logs::choose(state, &claims, &zones)?;
+    let allocated = Allocated::of(state, &whole)?;
+    let logs = logs::choose(state, &allocated, &zones)?;
     whole.extend(logs.positions.iter().map(|p| p.seg));
-    let claims = Claims::of(state, &whole)?;
-    mixed(&claims, original)?;
-    let (sit, nat) = (tables::sit(state, original, &claims, &logs)?, tables::nat(state, original, &claims)?);
-    let parts = Parts { claims: &claims, logs: &logs, totals: &totals, sit: &sit, nat: &nat, keep_chain };
-    let pack = pack::build(state, original, &parts)?;
+    let allocated = Allocated::of(state, &whole)?;
+    mixed(&allocated, original)?;
+    let (sit, nat) =
+        (tables::sit(state, original, &allocated, &logs)?, tables::nat(state, original, &allocated)?);
+    let input =
+        PackInput { allocated: &allocated, logs: &logs, totals: &totals, sit: &sit, nat: &nat, keep_chain };
+    let pack = pack::build(state, original, &input)?;
     let mut first: Vec<(u64, Block)> = moved.into_iter().map(|(a, b)| (a.0.into(), b)).collect();
-    for addr in written.main.iter().filter(|a| claims.contains(**a)) {
+    for addr in written.main.iter().filter(|a| allocated.contains(**a)) {
         first.push((addr.0.into(), state.vol.device.block(*addr)?));
     }
     first.extend(sit.iter().chain(&nat).map(|f| (f.addr.0.into(), f.block.clone())));
-    for seg in claims.summaries.keys().copied().filter(|s| s.0 < original.geo.segment_count_main) {
+    for seg in allocated.summaries.keys().copied().filter(|s| s.0 < original.geo.segment_count_main) {
         let addr = original.geo.ssa_addr(seg);
-        let block = Block(zerocopy::transmute!(claims.summary_block(state, seg)?));
+        let block = Block(zerocopy::transmute!(allocated.summary_block(state, seg)?));
         if logs.log_of(seg).is_none() && original.device.block(addr)?.0 != block.0 {
             first.push((addr.0.into(), block));
         }
@@ -342,8 +344,8 @@ fn build(
 }
 
 /// A segment has nodes or data.
-fn mixed(claims: &Claims, original: &Volume<'_>) -> Result<()> {
-    let both = |seg: &SegNo| !claims.nodes.is_empty_in(*seg) && !claims.data.is_empty_in(*seg);
+fn mixed(allocated: &Allocated, original: &Volume<'_>) -> Result<()> {
+    let both = |seg: &SegNo| !allocated.nodes.is_empty_in(*seg) && !allocated.data.is_empty_in(*seg);
     match original.geo.segments().find(both) {
         None => Ok(()),
         Some(seg) => Err(RepairError::refused(format!("segment {seg} has nodes and data"))),
@@ -373,11 +375,12 @@ fn superblocks(original: &Volume<'_>, view: &Volume<'_>, out: &mut Plan) -> Resu
 
 /// Carries out the plan in memory and checks the result.
 fn verify(device: &Arc<dyn BlockDevice>, plan: &Plan) -> Result<()> {
-    let left = check(&plan.on_overlay(device)?, &CheckOptions::default(), &mut |_| {})?;
-    if !is_repairable(&left) {
+    let after = check(&plan.on_overlay(device)?, &CheckOptions::default(), &mut |_| {})?;
+    if !is_repairable(&after) {
         return Ok(());
     }
-    let left = left.problems.iter().filter(|p| !is_matter_of_opinion(p.kind));
-    let (count, first) = (left.clone().count(), left.take(3).map(ToString::to_string).collect::<Vec<_>>());
+    let problems = after.problems.iter().filter(|p| !is_matter_of_opinion(p.kind));
+    let (count, first) =
+        (problems.clone().count(), problems.take(3).map(ToString::to_string).collect::<Vec<_>>());
     Err(RepairError::refused(format!("{count} finding(s) cannot be repaired yet: {}", first.join("; "))))
 }

@@ -2,7 +2,7 @@
 use crate::error::{RepairError, Result};
 use crate::names::{Dir, Dirs, Name};
 use crate::state::State;
-use crate::{dir, fields, misled, names, older, rebuild, tree, xattr};
+use crate::{dentry_ino, dir, fields, names, older, rebuild, tree, xattr};
 use segno_format::dentry::{FileType, LOST_FOUND};
 use segno_format::inode::RawInode;
 use segno_format::{Ino, text};
@@ -52,7 +52,7 @@ pub(crate) fn run(state: &mut State<'_>, restore: bool) -> Result<Tree> {
     older::confirm(state, &mut tree.dirs)?;
     targets(state, &mut tree)?;
     let hidden = hidden(state);
-    misled::run(state, &mut tree.dirs, &hidden)?;
+    dentry_ino::run(state, &mut tree.dirs, &hidden)?;
     one_parent_each(state, &mut tree)?;
     lost(state, &mut tree, &hidden)?;
     count(&mut tree, &hidden);

@@ -14,8 +14,8 @@ use segno_layout::{Owner, nat_block, sit_block};
 use std::collections::{BTreeMap, BTreeSet};
 use zerocopy::FromZeros;
 
-/// Everything that is in use after the repair.
-pub(crate) struct Claims {
+/// Everything that is allocated after the repair.
+pub(crate) struct Allocated {
     pub nodes: BlockSet,
     pub data: BlockSet,
     pub nids: BTreeSet<u32>,
@@ -23,11 +23,11 @@ pub(crate) struct Claims {
     pub summaries: BTreeMap<SegNo, BTreeMap<u32, RawSummary>>,
 }
 
-impl Claims {
-    /// Claims of all inodes; of the segments in `whole` every summary entry is kept.
+impl Allocated {
+    /// What all inodes have allocated; of the segments in `whole` every summary entry is kept.
     pub(crate) fn of(state: &State<'_>, whole: &BTreeSet<SegNo>) -> Result<Self> {
         let geo = state.vol.geo;
-        let mut claims = Self {
+        let mut allocated = Self {
             nodes: BlockSet::new(&geo),
             data: BlockSet::new(&geo),
             nids: BTreeSet::new(),
@@ -36,19 +36,19 @@ impl Claims {
         for &ino in &state.inodes {
             for nid in state.nodes_of(ino)? {
                 let Some(addr) = state.nodes.get(&nid).map(|n| n.addr) else { continue };
-                claims.nids.insert(nid);
-                claims.nodes.insert(addr);
-                claims.summary(state, addr, RawSummary::node(Nid(nid)), SummaryType::Node, whole)?;
+                allocated.nids.insert(nid);
+                allocated.nodes.insert(addr);
+                allocated.summary(state, addr, RawSummary::node(Nid(nid)), SummaryType::Node, whole)?;
             }
             for slot in state.slots(ino)?.into_iter().filter(|s| s.addr.is_real()) {
-                claims.data.insert(slot.addr);
+                allocated.data.insert(slot.addr);
                 let version = state.nodes.get(&slot.nid).map_or(0, |n| n.version);
                 // A node has fewer than 2^16 slots.
                 let owner = RawSummary::data(Nid(slot.nid), version, slot.i as u16);
-                claims.summary(state, slot.addr, owner, SummaryType::Data, whole)?;
+                allocated.summary(state, slot.addr, owner, SummaryType::Data, whole)?;
             }
         }
-        Ok(claims)
+        Ok(allocated)
     }
 
     fn summary(
@@ -137,13 +137,13 @@ fn flips(
 pub(crate) fn sit(
     state: &State<'_>,
     original: &Volume<'_>,
-    claims: &Claims,
+    allocated: &Allocated,
     logs: &Logs,
 ) -> Result<Vec<Flip>> {
     let (geo, pack) = (&original.geo, &original.pack);
     let entry = |seg| {
         let old = state.vol.sit.get(seg).unwrap_or_else(RawSitEntry::new_zeroed);
-        sit_entry(seg, &old, claims, logs)
+        sit_entry(seg, &old, allocated, logs)
     };
     let place = |b, copy| geo.sit_addr(b, copy);
     flips(
@@ -155,16 +155,16 @@ pub(crate) fn sit(
     )
 }
 
-fn sit_entry(seg: SegNo, old: &RawSitEntry, claims: &Claims, logs: &Logs) -> RawSitEntry {
+fn sit_entry(seg: SegNo, old: &RawSitEntry, allocated: &Allocated, logs: &Logs) -> RawSitEntry {
     let mut map = [0; SIT_MAP_BYTES];
-    let offsets = claims.nodes.of_segment(seg).chain(claims.data.of_segment(seg));
+    let offsets = allocated.nodes.of_segment(seg).chain(allocated.data.of_segment(seg));
     let mut count = 0;
     for off in offsets {
         msb::put(&mut map, off as usize, true);
         count += 1;
     }
     let stored = u8::try_from(old.vblocks.get() >> 10).ok().and_then(LogType::from_disk);
-    let is_node = !claims.nodes.is_empty_in(seg);
+    let is_node = !allocated.nodes.is_empty_in(seg);
     let fallback = if is_node { LogType::WarmNode } else { LogType::WarmData };
     let kept = stored.filter(|t| count == 0 || t.is_node() == is_node).unwrap_or(fallback);
     let log = logs.log_of(seg).unwrap_or(kept);
@@ -172,15 +172,15 @@ fn sit_entry(seg: SegNo, old: &RawSitEntry, claims: &Claims, logs: &Logs) -> Raw
 }
 
 /// NAT blocks that change.
-pub(crate) fn nat(state: &State<'_>, original: &Volume<'_>, claims: &Claims) -> Result<Vec<Flip>> {
+pub(crate) fn nat(state: &State<'_>, original: &Volume<'_>, allocated: &Allocated) -> Result<Vec<Flip>> {
     let (geo, pack) = (&original.geo, &original.pack);
-    let (entry, place) = (|nid| nat_entry(state, claims, nid), |b, copy| geo.nat_addr(b, copy));
+    let (entry, place) = (|nid| nat_entry(state, allocated, nid), |b, copy| geo.nat_addr(b, copy));
     flips(original, geo.nat_blocks(), |b| pack.nat_copy(b), place, |b| nat_block(Block::zeroed(), b, entry))
 }
 
-fn nat_entry(state: &State<'_>, claims: &Claims, nid: Nid) -> RawNatEntry {
+fn nat_entry(state: &State<'_>, allocated: &Allocated, nid: Nid) -> RawNatEntry {
     let old = state.vol.nat.entry(nid);
-    match state.nodes.get(&nid.0).filter(|_| claims.nids.contains(&nid.0)) {
+    match state.nodes.get(&nid.0).filter(|_| allocated.nids.contains(&nid.0)) {
         Some(node) => RawNatEntry::new(node.version, Ino(node.owner), node.addr),
         None if nid < Nid::ROOT => RawNatEntry { version: old.version, ..RawNatEntry::without_node(nid) },
         None if old.block_addr.get() == 0 => old,

@@ -7,8 +7,8 @@ use segno_format::{BLOCKS_PER_SEG, BlockAddr, Nid};
 use std::collections::BTreeMap;
 
 impl State<'_> {
-    /// Slots of a node that is lost, and the blocks of the NAT's version of it. A slot that several blocks
-    /// claim is left out.
+    /// Slots of a node that is lost, and the blocks of the NAT's version of it. A slot that the summaries of
+    /// several blocks name is left out.
     pub(crate) fn slots_of_lost(&mut self, nid: u32) -> Result<BTreeMap<u32, BlockAddr>> {
         if self.unowned.is_none() {
             self.unowned = Some(find(self)?);

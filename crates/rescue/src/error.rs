@@ -25,7 +25,7 @@ pub enum RescueError {
     #[error("{path} is not empty; name a new directory, or go on with --resume", path = path.display())]
     NotEmpty { path: PathBuf },
     #[error("{path}: {why} in line {line} of the map", path = path.display())]
-    BadMap { path: PathBuf, line: usize, why: &'static str },
+    BadMapfile { path: PathBuf, line: usize, why: &'static str },
     #[error("{path} {why}; delete it, or name another file with --scan", path = path.display())]
     BadScan { path: PathBuf, why: &'static str },
     #[error("{0:?} is not a pattern: {1}")]

@@ -55,49 +55,49 @@ impl Verdicts {
         placed.sort_unstable_by_key(|&r| tree.record(r).map(|r| r.node.addr));
         placed.dedup();
         let mut out = Self { blocks: HashMap::new(), owners: HashMap::new() };
-        let mut claims = Claims::new(volume);
+        let mut refs = BlockRefs::new(volume);
         for (done, &r) in (0u64..).zip(&placed) {
             progress(done, placed.len() as u64);
             let Some(file) = open(volume, tree, r) else { continue };
             let mut unranked = 0;
             for n in std::iter::once(&file.node).chain(file.dnodes.values()) {
-                claims.claim(n.place());
+                refs.add(n.place());
                 unranked += u64::from(volume.is_unranked(n));
             }
             let mut blocks = Blocks { nodes: file.missing, unranked, ..Blocks::default() };
             blocks.nodes += file.slots(volume, |slots| {
                 slots.iter().filter(|s| s.addr.is_real()).for_each(|s| {
                     judge(volume, s, &mut blocks);
-                    claims.claim(s.addr);
+                    refs.add(s.addr);
                 });
             });
             out.blocks.insert(file.node.nid, blocks);
         }
-        if !claims.twice.is_empty() {
-            out.settle(volume, tree, &placed, claims.twice);
+        if !refs.twice.is_empty() {
+            out.settle(volume, tree, &placed, refs.twice);
         }
         out
     }
 
-    /// Decides who owns blocks that were claimed twice, and counts them for the others.
-    fn settle(&mut self, volume: &Volume<'_>, tree: &Tree, placed: &[u32], twice: HashMap<u32, Claim>) {
+    /// Decides who owns blocks that are referred to twice, and counts them for the others.
+    fn settle(&mut self, volume: &Volume<'_>, tree: &Tree, placed: &[u32], twice: HashMap<u32, LikelyOwner>) {
         let mut best = twice;
         for &r in placed {
             let Some(file) = open(volume, tree, r) else { continue };
             for n in std::iter::once(&file.node).chain(file.dnodes.values()) {
                 // A node is at the place its footer names, so the slot that names its block is wrong.
-                if let Some(claim) = best.get_mut(&n.addr) {
-                    *claim = Claim { proven: true, version: u32::MAX, owner: (n.nid, u16::MAX) };
+                if let Some(likely) = best.get_mut(&n.addr) {
+                    *likely = LikelyOwner { proven: true, version: u32::MAX, owner: (n.nid, u16::MAX) };
                 }
             }
             file.slots(volume, |slots| {
                 for s in slots.iter().filter(|s| s.addr.is_real()) {
-                    let Some(claim) = best.get_mut(&s.addr.0) else { continue };
+                    let Some(likely) = best.get_mut(&s.addr.0) else { continue };
                     let node = file.dnodes.values().find(|n| n.nid == s.nid).unwrap_or(&file.node);
                     let (proven, version) =
                         (proves(volume, s) == Some(true), volume.nodes.version(node.cp_ver));
-                    if (proven, version) > (claim.proven, claim.version) || claim.owner == (0, 0) {
-                        *claim = Claim { proven, version, owner: (s.nid, s.slot) };
+                    if (proven, version) > (likely.proven, likely.version) || likely.owner == (0, 0) {
+                        *likely = LikelyOwner { proven, version, owner: (s.nid, s.slot) };
                     }
                 }
             });
@@ -196,30 +196,30 @@ pub(crate) fn proves(volume: &Volume<'_>, s: &Slot) -> Option<bool> {
     volume.nodes.of(entry.nid.get()).next().map(|_| false)
 }
 
-/// The best claim to a block that several slots claim.
+/// The most likely owner of a block to which several slots refer.
 #[derive(Clone, Copy)]
-struct Claim {
+struct LikelyOwner {
     proven: bool,
     version: u32,
     owner: (u32, u16),
 }
 
-/// A bit for each block of the volume.
-struct Claims {
+/// References to blocks: a bit for each block of the volume.
+struct BlockRefs {
     once: Vec<u64>,
-    twice: HashMap<u32, Claim>,
+    twice: HashMap<u32, LikelyOwner>,
 }
 
-impl Claims {
+impl BlockRefs {
     fn new(volume: &Volume<'_>) -> Self {
         Self { once: vec![0; volume.reader.end().div_ceil(64) as usize], twice: HashMap::new() }
     }
 
-    fn claim(&mut self, addr: BlockAddr) {
+    fn add(&mut self, addr: BlockAddr) {
         let Some(word) = self.once.get_mut(addr.0 as usize / 64) else { return };
         let mask = 1 << (addr.0 % 64);
         if *word & mask != 0 {
-            self.twice.insert(addr.0, Claim { proven: false, version: 0, owner: (0, 0) });
+            self.twice.insert(addr.0, LikelyOwner { proven: false, version: 0, owner: (0, 0) });
         }
         *word |= mask;
     }

@@ -29,7 +29,7 @@ pub fn check_with(
     mut progress: impl FnMut(Progress),
 ) -> Result<Report> {
     let mut run = || {
-        let _claim = device.claim()?;
+        let _lock = device.lock_range()?;
         device.require_superblock(DeviceError::is_foreign)?;
         Ok::<_, Cause>(segno_check::check(&**device.storage(), options, &mut progress)?)
     };

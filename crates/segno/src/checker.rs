@@ -1,6 +1,6 @@
 //! Checking a volume with the changes left by a crash replayed, and repairing it.
 use crate::check::CheckOptions;
-use crate::crashed::{self, Left};
+use crate::crashed::{self, PendingReplay};
 use crate::device::Device;
 use crate::error::{Cause, Error, Result, errno, refuse};
 use segno_check::{Progress, Report, check, check_quick};
@@ -34,7 +34,7 @@ pub struct Judged {
     /// State beyond the checkpoint, or why it cannot be read. With a journal that is ahead of the volume
     /// nothing is written: the next checkpoint would remove the evidence, and reuse blocks that the lost
     /// checkpoint refers to.
-    left: Result<Left, Cause>,
+    pending: Result<PendingReplay, Cause>,
     /// Why the journal had changes that the volume lacks for good.
     lost: Option<Stale>,
 }
@@ -68,11 +68,11 @@ impl Judged {
     /// Why the volume is not repaired: its next checkpoint would give up a journal.
     #[must_use]
     pub fn keeps_journal(&self) -> Option<&'static str> {
-        match &self.left {
-            Ok(Left::Ahead(Stale::DamagedGroup { .. })) => Some(DAMAGED),
-            Ok(Left::Ahead(_)) => Some(AHEAD),
-            Ok(Left::NotNamed) => Some(NOT_NAMED),
-            Ok(Left::Missing(_)) => Some(MISSING),
+        match &self.pending {
+            Ok(PendingReplay::Ahead(Stale::DamagedGroup { .. })) => Some(DAMAGED),
+            Ok(PendingReplay::Ahead(_)) => Some(AHEAD),
+            Ok(PendingReplay::NotNamed) => Some(NOT_NAMED),
+            Ok(PendingReplay::Missing(_)) => Some(MISSING),
             _ => None,
         }
     }
@@ -84,8 +84,8 @@ impl Judged {
     }
 
     fn ahead(&self) -> Option<&Stale> {
-        match &self.left {
-            Ok(Left::Ahead(why)) => Some(why),
+        match &self.pending {
+            Ok(PendingReplay::Ahead(why)) => Some(why),
             _ => None,
         }
     }
@@ -146,13 +146,13 @@ impl Checker {
     /// Checks the volume and changes nothing: changes left by a crash are replayed in memory. Damage is not
     /// an error; the result describes it.
     pub fn check(&self, options: &CheckOptions, mut progress: impl FnMut(Progress)) -> Result<Judged> {
-        self.claimed("check", || self.judge(options, &mut progress))
+        self.locked("check", || self.judge(options, &mut progress))
     }
 
     /// Verifies that the external journal, if there is one, belongs to this volume; every other call does so
     /// first. Returns the reason if the journal has no effect.
     pub fn verify_journal(&self) -> Result<Option<String>> {
-        self.claimed("use the journal of", || Ok(self.verified()?.map(|why| why.to_string())))
+        self.locked("use the journal of", || Ok(self.verified()?.map(|why| why.to_string())))
     }
 
     fn verified(&self) -> Result<Option<Stale>, Cause> {
@@ -160,9 +160,9 @@ impl Checker {
     }
 
     /// The state left by a crash, according to the journal alone.
-    pub fn left_by_journal(&self) -> Result<Left> {
+    pub fn pending_in_journal(&self) -> Result<PendingReplay> {
         let device = self.device.storage();
-        self.claimed("check", || Ok(crashed::told(device, self.area())?.left(device)))
+        self.locked("check", || Ok(crashed::journal_state(device, self.area())?.pending(device)))
     }
 
     /// Plans a repair of the findings of a check; nothing is written. With `restore_names`, lost files get
@@ -172,9 +172,9 @@ impl Checker {
             if let Some(why) = judged.keeps_journal() {
                 return Err(refuse(errno::UCLEAN, why));
             }
-            let left = judged.left.as_ref().map_err(|e| refuse(errno::UCLEAN, with_sources(e)))?;
+            let pending = judged.pending.as_ref().map_err(|e| refuse(errno::UCLEAN, with_sources(e)))?;
             // The planner finds the chain itself.
-            let waits = judged.report.summary.roll_forward.fsynced == 0 && *left == Left::Journal;
+            let waits = judged.report.summary.roll_forward.fsynced == 0 && *pending == PendingReplay::Journal;
             let pending = if waits { Pending::Journal } else { Pending::Chain };
             let mut replay = |overlay| self.replay_in_memory(overlay).map_err(|e| e.to_string());
             Ok(segno_repair::plan(
@@ -184,7 +184,7 @@ impl Checker {
                 PlanOptions { restore_names },
             )?)
         };
-        self.claimed("plan the repair of", plan)
+        self.locked("plan the repair of", plan)
     }
 
     /// Checks the volume and plans a repair of all findings; `None` if there is nothing to repair. Changes
@@ -197,7 +197,7 @@ impl Checker {
 
     /// Writes a repair. A power cut meanwhile leaves the volume as it was, or repaired.
     pub fn repair(&self, plan: &Plan) -> Result<()> {
-        self.claimed("repair", || Ok(plan.apply(&**self.device.storage())?))
+        self.locked("repair", || Ok(plan.apply(&**self.device.storage())?))
     }
 
     /// Replays the changes left by a crash, as the next mount would.
@@ -206,17 +206,18 @@ impl Checker {
             let storage = Arc::clone(self.device.storage());
             Ok(crashed::replay(storage, self.area(), self.observer.clone())?)
         };
-        self.claimed("replay the journal of", replay)
+        self.locked("replay the journal of", replay)
     }
 
-    fn claimed<T>(&self, action: &'static str, call: impl FnOnce() -> Result<T, Cause>) -> Result<T> {
-        let claimed = || {
-            let _claims = (self.device.claim()?, self.journal.as_ref().map(Device::claim).transpose()?);
+    fn locked<T>(&self, action: &'static str, call: impl FnOnce() -> Result<T, Cause>) -> Result<T> {
+        let locked = || {
+            let _locks =
+                (self.device.lock_range()?, self.journal.as_ref().map(Device::lock_range).transpose()?);
             self.device.require_superblock(DeviceError::is_foreign)?;
             self.verified()?;
             call()
         };
-        claimed().map_err(|e| Error::new(action, self.device.path(), e))
+        locked().map_err(|e| Error::new(action, self.device.path(), e))
     }
 
     fn area(&self) -> Option<Area> {
@@ -229,35 +230,42 @@ impl Checker {
 
     fn judge(&self, options: &CheckOptions, progress: &mut dyn FnMut(Progress)) -> Result<Judged, Cause> {
         let device = self.device.storage();
-        let told = crashed::told(device, self.area());
-        let lost = told.as_ref().ok().and_then(|told| told.lost);
-        let done =
-            |report, quick, left| Judged { report, quick, replayed: false, not_replayed: None, left, lost };
-        if let (true, Ok(told)) = (self.quick && !options.data && lost.is_none(), &told) {
+        let journal_state = crashed::journal_state(device, self.area());
+        let lost = journal_state.as_ref().ok().and_then(|journal_state| journal_state.lost);
+        let done = |report, quick, pending| Judged {
+            report,
+            quick,
+            replayed: false,
+            not_replayed: None,
+            pending,
+            lost,
+        };
+        if let (true, Ok(journal_state)) = (self.quick && !options.data && lost.is_none(), &journal_state) {
             let quick = check_quick(&**device, options)?;
             let calm = quick.problems.is_empty() && quick.complete && quick.summary.clean_unmount;
-            if calm && crashed::left(device, &quick, told)? == Left::Nothing {
-                return Ok(done(quick, true, Ok(Left::Nothing)));
+            if calm && crashed::pending(device, &quick, journal_state)? == PendingReplay::Nothing {
+                return Ok(done(quick, true, Ok(PendingReplay::Nothing)));
             }
         }
         let mut full = |device: &dyn BlockDevice| check(device, options, progress);
         let report = full(&**device)?;
-        let left = told.and_then(|told| crashed::left(device, &report, &told));
-        let absent = left.as_ref().ok().and_then(Left::without_its_journal);
+        let pending =
+            journal_state.and_then(|journal_state| crashed::pending(device, &report, &journal_state));
+        let absent = pending.as_ref().ok().and_then(PendingReplay::without_its_journal);
         if absent.is_some() {
-            return Ok(Judged { not_replayed: absent, ..done(report, false, left) });
+            return Ok(Judged { not_replayed: absent, ..done(report, false, pending) });
         }
-        match &left {
-            Ok(Left::Ahead(_) | Left::Nothing) => return Ok(done(report, false, left)),
-            _ if !report.is_clean() => return Ok(done(report, false, left)),
+        match &pending {
+            Ok(PendingReplay::Ahead(_) | PendingReplay::Nothing) => return Ok(done(report, false, pending)),
+            _ if !report.is_clean() => return Ok(done(report, false, pending)),
             _ => {}
         }
-        let left = Ok(left?);
+        let pending = Ok(pending?);
         let overlay = Arc::new(Overlay::new(device.clone()));
         match self.replay_in_memory(overlay.clone()) {
-            Ok(()) => Ok(Judged { replayed: true, ..done(full(&*overlay)?, false, left) }),
+            Ok(()) => Ok(Judged { replayed: true, ..done(full(&*overlay)?, false, pending) }),
             Err(e) if is_failure(&e) => Err(e.into()),
-            Err(e) => Ok(Judged { not_replayed: Some(e.to_string()), ..done(report, false, left) }),
+            Err(e) => Ok(Judged { not_replayed: Some(e.to_string()), ..done(report, false, pending) }),
         }
     }
 }

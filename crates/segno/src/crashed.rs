@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// State beyond the checkpoint, as a mount finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Left {
+pub enum PendingReplay {
     /// The checkpoint has everything.
     Nothing,
     /// A chain to replay.
@@ -29,7 +29,7 @@ pub enum Left {
     Missing(Missing),
 }
 
-impl Left {
+impl PendingReplay {
     /// Why it cannot be replayed, if its journal is not here.
     #[must_use]
     pub fn without_its_journal(&self) -> Option<String> {
@@ -43,9 +43,9 @@ impl Left {
 
 /// The state beyond the checkpoint, according to the journal.
 #[derive(Default)]
-pub(crate) struct Told {
+pub(crate) struct JournalState {
     /// `None` if no journal belongs to the checkpoint.
-    found: Option<Left>,
+    found: Option<PendingReplay>,
     /// Why the journal that was in use is not there.
     missing: Option<Missing>,
     /// Why committed changes that only the journal had are lost, if any are.
@@ -53,32 +53,39 @@ pub(crate) struct Told {
 }
 
 /// Finds the state beyond the checkpoint, from the chain and from the result for the journal.
-pub(crate) fn left(device: &Arc<dyn BlockDevice>, report: &Report, told: &Told) -> Result<Left, Cause> {
+pub(crate) fn pending(
+    device: &Arc<dyn BlockDevice>,
+    report: &Report,
+    journal_state: &JournalState,
+) -> Result<PendingReplay, Cause> {
     let has_chain = report.complete && report.summary.roll_forward.fsynced > 0;
-    if matches!(told.found, None | Some(Left::Nothing)) && has_chain {
+    if matches!(journal_state.found, None | Some(PendingReplay::Nothing)) && has_chain {
         let can = !inspect::superblock(&**device)?.features.contains(Features::RO);
-        return Ok(if can { Left::Chain } else { Left::Nothing });
+        return Ok(if can { PendingReplay::Chain } else { PendingReplay::Nothing });
     }
-    Ok(told.left(device))
+    Ok(journal_state.pending(device))
 }
 
-impl Told {
+impl JournalState {
     /// The state beyond the checkpoint, without a chain.
-    pub(crate) fn left(&self, device: &Arc<dyn BlockDevice>) -> Left {
+    pub(crate) fn pending(&self, device: &Arc<dyn BlockDevice>) -> PendingReplay {
         if let Some(found) = self.found {
             return found;
         }
-        let Ok(sb) = inspect::superblock(&**device) else { return Left::Nothing };
+        let Ok(sb) = inspect::superblock(&**device) else { return PendingReplay::Nothing };
         match (inspect::checkpoint(&**device, &sb), self.missing) {
-            (Ok(pack), _) if pack.external_journal => Left::NotNamed,
-            (Ok(_), Some(missing)) if sb.guarded => Left::Missing(missing),
-            _ => Left::Nothing,
+            (Ok(pack), _) if pack.external_journal => PendingReplay::NotNamed,
+            (Ok(_), Some(missing)) if sb.guarded => PendingReplay::Missing(missing),
+            _ => PendingReplay::Nothing,
         }
     }
 }
 
 /// Reads the journal, if there is one.
-pub(crate) fn told(device: &Arc<dyn BlockDevice>, journal: Option<Area>) -> Result<Told, Cause> {
+pub(crate) fn journal_state(
+    device: &Arc<dyn BlockDevice>,
+    journal: Option<Area>,
+) -> Result<JournalState, Cause> {
     if let Some(area) = journal {
         return of_area(area, device, &inspect::superblock(&**device)?);
     }
@@ -88,23 +95,23 @@ pub(crate) fn told(device: &Arc<dyn BlockDevice>, journal: Option<Area>) -> Resu
     valid.dedup_by_key(|sb| sb.geo.block_count);
     let mut first = None;
     for sb in valid {
-        let told = of_tail(device, sb)?;
-        if told.found.is_some() {
-            return Ok(told);
+        let journal_state = of_tail(device, sb)?;
+        if journal_state.found.is_some() {
+            return Ok(journal_state);
         }
-        first = first.or(Some(told));
+        first = first.or(Some(journal_state));
     }
     Ok(first.unwrap_or_default())
 }
 
 /// Of a journal after the volume.
-fn of_tail(device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Result<Told, Cause> {
+fn of_tail(device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Result<JournalState, Cause> {
     if sb.features.contains(Features::RO) {
-        return Ok(Told::default());
+        return Ok(JournalState::default());
     }
     match Area::tail(device.clone(), sb.geo.block_count) {
         Some(area) => of_area(area, device, sb),
-        None => Ok(Told { missing: Some(Missing::NoSpace), ..Told::default() }),
+        None => Ok(JournalState { missing: Some(Missing::NoSpace), ..JournalState::default() }),
     }
 }
 
@@ -124,23 +131,23 @@ pub(crate) fn verify(area: Area, device: &Arc<dyn BlockDevice>) -> Result<Option
     }
 }
 
-fn of_area(area: Area, device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Result<Told, Cause> {
+fn of_area(area: Area, device: &Arc<dyn BlockDevice>, sb: &Superblock) -> Result<JournalState, Cause> {
     // Without a checkpoint there is nothing that a journal could belong to.
-    let Ok(pack) = inspect::checkpoint(&**device, sb) else { return Ok(Told::default()) };
+    let Ok(pack) = inspect::checkpoint(&**device, sb) else { return Ok(JournalState::default()) };
     let opened = Journal::open(area, &pack.journaled(sb), &**device);
     let missing = Missing::of(&opened);
     let (found, lost) = match opened {
-        Ok(Opened::Usable(replay)) if replay.accepted().is_empty() => (Some(Left::Nothing), None),
-        Ok(Opened::Usable(_)) => (Some(Left::Journal), None),
-        Ok(Opened::Stale(why)) if why.is_damage() => (Some(Left::Ahead(why)), None),
+        Ok(Opened::Usable(replay)) if replay.accepted().is_empty() => (Some(PendingReplay::Nothing), None),
+        Ok(Opened::Usable(_)) => (Some(PendingReplay::Journal), None),
+        Ok(Opened::Stale(why)) if why.is_damage() => (Some(PendingReplay::Ahead(why)), None),
         Ok(Opened::Stale(why)) => {
             let is_known = matches!(why, Stale::ForeignWrite { .. });
-            (is_known.then_some(Left::Nothing), why.lost().map(|_| why))
+            (is_known.then_some(PendingReplay::Nothing), why.lost().map(|_| why))
         }
         Err(_) if missing.is_some() => (None, None),
         Err(e) => return Err(Cause::Journal(JournalError(e))),
     };
-    Ok(Told { found, missing, lost })
+    Ok(JournalState { found, missing, lost })
 }
 
 /// Replays by mounting and unmounting; the device may be an overlay.

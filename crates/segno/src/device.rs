@@ -230,14 +230,14 @@ impl Device {
         self.unnamed.lock().clear();
     }
 
-    /// Takes the device for one user.
-    pub(crate) fn claim(&self) -> Result<Claim, Cause> {
+    /// Locks the blocks of the device for one user in this process.
+    pub(crate) fn lock_range(&self) -> Result<RangeLock, Cause> {
         let mut in_use = self.in_use.lock();
         if in_use.iter().any(|used| used.start < self.blocks.end && self.blocks.start < used.end) {
             return Err(refuse(errno::BUSY, "the device is in use by this process"));
         }
         in_use.push(self.blocks.clone());
-        Ok(Claim { of: self.in_use.clone(), blocks: self.blocks.clone() })
+        Ok(RangeLock { of: self.in_use.clone(), blocks: self.blocks.clone() })
     }
 }
 
@@ -257,14 +257,14 @@ impl fmt::Debug for Device {
     }
 }
 
-/// Gives the device back when dropped.
+/// Keeps other users in this process from the same blocks until dropped.
 #[derive(Debug)]
-pub(crate) struct Claim {
+pub(crate) struct RangeLock {
     of: Arc<Mutex<Vec<Range<u64>>>>,
     blocks: Range<u64>,
 }
 
-impl Drop for Claim {
+impl Drop for RangeLock {
     fn drop(&mut self) {
         self.of.lock().retain(|used| *used != self.blocks);
     }

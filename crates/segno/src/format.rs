@@ -18,11 +18,11 @@ use std::sync::Arc;
 /// # }
 /// ```
 pub fn format(device: &Device, options: &FormatOptions) -> Result<()> {
-    format_claimed(device, options).map_err(|e| Error::new("format", device.path(), e))
+    format_locked(device, options).map_err(|e| Error::new("format", device.path(), e))
 }
 
-fn format_claimed(device: &Device, options: &FormatOptions) -> Result<(), Cause> {
-    let _claim = device.claim()?;
+fn format_locked(device: &Device, options: &FormatOptions) -> Result<(), Cause> {
+    let _lock = device.lock_range()?;
     let path = device.path().map_or_else(|| "the device".to_owned(), |p| p.display().to_string());
     let member = Member { device: Arc::clone(device.storage()), path, zeroed: false };
     segno_mkfs::format(&[member], options)?;

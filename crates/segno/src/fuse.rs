@@ -29,7 +29,7 @@ use crate::error::{Cause, Doing, Error, Result, errno, refuse};
 use crate::mount::Mount as Volume;
 use crate::mount_options::MountOptions;
 use parking_lot::Mutex;
-use segno_device::{Claim, Location};
+use segno_device::{ExclusiveOpen, Location};
 use segno_fuse::{AtDeath, Broker, FuseOptions, Queues, Serving, Unmounter, mountpoint};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -116,7 +116,7 @@ impl Mount {
         let storage = device.storage();
         let mut server = FuseOptions {
             source: image.display().to_string(),
-            claim: storage.claim(),
+            exclusive_open: storage.exclusive_open(),
             read_only: engine.read_only,
             acl: options.server.checks_acl(&engine),
             ..options.server.clone()
@@ -133,8 +133,10 @@ impl Mount {
         let queues = Queues::prepare(&server);
         let (serving, unmounter) =
             Serving::start(Arc::clone(&volume.engine), broker, &server, queues, close)?;
-        let serve =
-            move || Served { result: serving.wait(), volume, closed: closed.1, claim: server.claim }.end();
+        let serve = move || {
+            Served { result: serving.wait(), volume, closed: closed.1, exclusive: server.exclusive_open }
+                .end()
+        };
         let thread = thread::Builder::new().name("segno-mount".into()).spawn(serve)?;
         Ok(Self { dir, unmounter, thread: Mutex::new(Some(thread)) })
     }
@@ -189,7 +191,7 @@ struct Served {
     /// How the volume was closed, if umount(2) has waited for that.
     closed: mpsc::Receiver<Result<(), segno_engine::Error>>,
     /// Of the block device, which the mount may have taken.
-    claim: Option<Arc<Claim>>,
+    exclusive: Option<Arc<ExclusiveOpen>>,
 }
 
 impl Served {
@@ -198,6 +200,6 @@ impl Served {
         let closed = self.closed.try_recv().unwrap_or(Ok(())).and(closed);
         self.result.doing("serve a mount")?;
         closed.doing("close the volume")?;
-        self.claim.map_or(Ok(()), |claim| claim.retake()).doing("use the device again")
+        self.exclusive.map_or(Ok(()), |exclusive| exclusive.retake()).doing("use the device again")
     }
 }

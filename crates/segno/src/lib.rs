@@ -77,7 +77,7 @@ pub use check::{CheckOptions, check, check_with};
 #[cfg(feature = "repair")]
 pub use checker::{Checker, Judged};
 #[cfg(feature = "repair")]
-pub use crashed::Left;
+pub use crashed::PendingReplay;
 pub use device::Device;
 pub use dir::Dir;
 pub use error::{Error, Result};

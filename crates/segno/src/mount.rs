@@ -1,5 +1,5 @@
 //! The mounted volume that all handles share.
-use crate::device::{Claim, Device};
+use crate::device::{Device, RangeLock};
 use crate::error::Cause;
 use crate::mount_options::MountOptions;
 use parking_lot::Mutex;
@@ -14,12 +14,12 @@ pub(crate) struct Mount {
     /// Taken when the volume is unmounted.
     background: Mutex<Option<Background>>,
     /// Released after the volume is unmounted: its device, and the device of an external journal.
-    _claims: (Claim, Option<Claim>),
+    _locks: (RangeLock, Option<RangeLock>),
 }
 
 impl Mount {
     pub(crate) fn open(device: &Device, options: &MountOptions) -> Result<Arc<Self>, Cause> {
-        let claim = device.claim()?;
+        let volume_lock = device.lock_range()?;
         device.require_superblock(|_| true)?;
         let (options, journal) = options.engine(device)?;
         let engine = Volume::mount(Arc::clone(device.storage()), options)?;
@@ -28,7 +28,7 @@ impl Mount {
             engine,
             append: Mutex::new(()),
             background: Mutex::new(Some(background)),
-            _claims: (claim, journal),
+            _locks: (volume_lock, journal),
         }))
     }
 

@@ -1,5 +1,5 @@
 //! How volumes are opened.
-use crate::device::{Claim, Device};
+use crate::device::{Device, RangeLock};
 use crate::error::{Cause, Doing, Error, errno, refuse};
 use segno_engine::options::{Discard, JournalMode, Parsed};
 use segno_engine::{JournalArea, Observer};
@@ -148,7 +148,7 @@ impl MountOptions {
     pub(crate) fn engine(
         &self,
         device: &Device,
-    ) -> Result<(segno_engine::MountOptions, Option<Claim>), Cause> {
+    ) -> Result<(segno_engine::MountOptions, Option<RangeLock>), Cause> {
         let mut options = self.on(device);
         let journal = match &self.journal {
             None => return Ok((options, None)),
@@ -158,9 +158,9 @@ impl MountOptions {
         if journal.storage().read_only() && !options.read_only {
             return Err(refuse(errno::ROFS, "the journal is open for reading only"));
         }
-        let claim = journal.claim()?;
+        let lock = journal.lock_range()?;
         options.journal = JournalMode::External(JournalArea::whole(Arc::clone(journal.storage())));
-        Ok((options, Some(claim)))
+        Ok((options, Some(lock)))
     }
 }
 

@@ -81,7 +81,7 @@ impl Followed {
         let empty = zones.iter().find(is_empty).map(|zone| zone.start);
         let mut all: Vec<_> = writable.chain(empty).map(Foreign::Write).collect();
         let runs = self.sections().flat_map(|section| section.records).flat_map(|record| match record {
-            Record::Map(map) | Record::Packed(map) => map.runs,
+            Record::Map(mapping) | Record::Packed(mapping) => mapping.runs,
             _ => Vec::new(),
         });
         let ends = runs.flat_map(|run| [run.addr, run.addr.offset(run.count.saturating_sub(1))]);

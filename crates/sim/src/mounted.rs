@@ -19,9 +19,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 /// A clock that changes only when set.
 #[derive(Debug, Default)]
-pub struct StillClock(AtomicI64);
+pub struct FixedClock(AtomicI64);
 
-impl Clock for StillClock {
+impl Clock for FixedClock {
     fn now(&self) -> Time {
         Time { secs: self.0.load(Ordering::Relaxed), nsec: 0 }
     }
@@ -31,7 +31,7 @@ impl Clock for StillClock {
 pub struct Mounted {
     device: Arc<dyn BlockDevice>,
     options: MountOptions,
-    clock: Arc<StillClock>,
+    clock: Arc<FixedClock>,
     volume: Arc<Volume>,
     /// The kernel's writeback cache, if the mount uses it.
     pages: Option<Arc<PageCache>>,
@@ -47,7 +47,7 @@ pub struct Identity {
 impl Mounted {
     /// Mounts a device; time starts at `now`.
     pub fn mount(device: Arc<dyn BlockDevice>, options: MountOptions, now: i64) -> Result<Self, Error> {
-        let clock = Arc::new(StillClock::default());
+        let clock = Arc::new(FixedClock::default());
         clock.0.store(now, Ordering::Relaxed);
         let volume = lab::mount(device.clone(), options.clone(), clock.clone())?;
         Ok(Self { device, options, clock, volume, pages: None })

@@ -71,7 +71,7 @@ pub fn unpack(parts: &[File], raw: &File, checksum: Checksum) -> Result<Vec<Spar
         let index = Index::read(part)?;
         let first = *size.get_or_insert(index.size);
         if first != index.size {
-            return Err(SparseError::Parts { first, other: index.size });
+            return Err(SparseError::SizesDiffer { first, other: index.size });
         }
         raw.set_len(first).map_err(SparseError::io("set the size of the image"))?;
         let mut copy = Copy { part, raw, fresh: number == 0, buffer: vec![0; BUFFER] };
@@ -133,7 +133,7 @@ impl Copy<'_> {
         mut hasher: Option<&mut Hasher>,
     ) -> Result<(), SparseError> {
         for done in (0..len).step_by(BUFFER) {
-            let now = part(&mut self.buffer, len - done);
+            let now = prefix(&mut self.buffer, len - done);
             self.part.read_exact_at(now, from + done).map_err(SparseError::io("read a chunk"))?;
             if let Some(hasher) = &mut hasher {
                 hasher.update(now);
@@ -146,15 +146,15 @@ impl Copy<'_> {
     fn fill(&mut self, word: u32, to: u64, len: u64) -> Result<(), SparseError> {
         self.buffer.as_chunks_mut::<4>().0.fill(word.to_le_bytes());
         for done in (0..len).step_by(BUFFER) {
-            let now = part(&mut self.buffer, len - done);
+            let now = prefix(&mut self.buffer, len - done);
             self.raw.write_all_at(now, to + done).map_err(SparseError::io("write the image"))?;
         }
         Ok(())
     }
 }
 
-/// As much of a buffer as is left to do.
-fn part(buffer: &mut [u8], left: u64) -> &mut [u8] {
-    let len = (buffer.len() as u64).min(left) as usize;
+/// The start of a buffer, up to the remaining length.
+fn prefix(buffer: &mut [u8], remaining: u64) -> &mut [u8] {
+    let len = (buffer.len() as u64).min(remaining) as usize;
     buffer.get_mut(..len).unwrap_or_default()
 }

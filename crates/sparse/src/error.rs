@@ -29,7 +29,7 @@ pub enum SparseError {
     #[error("sparse image: the checksum before byte {at} is {computed:#010x}, the file says {stored:#010x}")]
     Checksum { at: u64, stored: u32, computed: u32 },
     #[error("the parts of a split image have {first} and {other} bytes: they belong to different images")]
-    Parts { first: u64, other: u64 },
+    SizesDiffer { first: u64, other: u64 },
     #[error(
         "an image of {bytes} bytes does not fit {blocks} blocks of {block_size} bytes: use larger blocks"
     )]

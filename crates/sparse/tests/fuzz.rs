@@ -72,7 +72,7 @@ fn read(bytes: &[u8]) -> Outcome {
 fn fuzz_sparse_images() {
     let mutator = Mutator {
         seeds: seeds(),
-        mend: &|bytes, rng| {
+        fixup: &|bytes, rng| {
             if let Some(magic) = bytes.get_mut(..4).filter(|_| !rng.one_in(50)) {
                 magic.copy_from_slice(&MAGIC.to_le_bytes());
             }

@@ -172,7 +172,7 @@ fn parts_are_laid_over_each_other() {
     let second = image(4, 3, &[chunk(DONT_CARE, 1, &[]), chunk(FILL, 1, &[0; 4]), chunk(RAW, 1, b"cccc")]);
     assert_eq!(unpacked(&[first(), second], Checksum::Require).unwrap().0, b"aaaa\0\0\0\0cccc");
     let e = unpacked(&[first(), image(4, 0, &[])], Checksum::Require).unwrap_err();
-    assert!(matches!(e, SparseError::Parts { first: 12, other: 0 }), "{e}");
+    assert!(matches!(e, SparseError::SizesDiffer { first: 12, other: 0 }), "{e}");
 }
 
 #[test]

@@ -197,19 +197,19 @@ impl Crate {
 /// A circle of uses: the places.
 fn circle(order: &BTreeMap<&str, BTreeMap<String, String>>) -> Option<Vec<String>> {
     // Modules that use only such as were removed are in no circle.
-    let mut left: BTreeSet<&str> = order.keys().copied().collect();
-    let used = |m: &str, left: &BTreeSet<&str>| {
+    let mut unsorted: BTreeSet<&str> = order.keys().copied().collect();
+    let used = |m: &str, unsorted: &BTreeSet<&str>| {
         order[m]
             .iter()
-            .find(|(to, _)| left.contains(to.as_str()) || *to == "the crate's root")
+            .find(|(to, _)| unsorted.contains(to.as_str()) || *to == "the crate's root")
             .map(|(to, at)| (to.clone(), at.clone()))
     };
-    while let Some(m) = left.iter().copied().find(|m| used(m, &left).is_none()) {
-        left.remove(m);
+    while let Some(m) = unsorted.iter().copied().find(|m| used(m, &unsorted).is_none()) {
+        unsorted.remove(m);
     }
-    let mut at = (*left.first()?).to_owned();
+    let mut at = (*unsorted.first()?).to_owned();
     let mut seen: Vec<(String, String)> = Vec::new();
-    while let Some((to, place)) = used(&at, &left).filter(|_| seen.iter().all(|(m, _)| *m != at)) {
+    while let Some((to, place)) = used(&at, &unsorted).filter(|_| seen.iter().all(|(m, _)| *m != at)) {
         seen.push((at, place));
         at = to;
         if at == "the crate's root" {

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replaced_socket_is_left() {
+    fn a_replaced_socket_is_kept() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("socket");
         let first = Socket::bind(&path).unwrap();

@@ -275,12 +275,12 @@ fn turn_script(job: &Job, number: usize, last: bool) -> String {
 
 /// Whether the volume was found as it had been left.
 fn judge(job: &Job, number: usize, skips: &mut BTreeSet<String>) -> Result<()> {
-    let left = job.read(&format!("turn{}.left", number - 1))?;
+    let before = job.read(&format!("turn{}.left", number - 1))?;
     let found = job.read(&format!("turn{number}.found"))?;
     let mut comparison = Comparison::default();
-    if [&left, &found].iter().any(|manifest| !manifest.contains(BTIME)) {
+    if [&before, &found].iter().any(|manifest| !manifest.contains(BTIME)) {
         comparison.ignored.push("btime".to_owned());
-        if left.contains(BTIME) {
+        if before.contains(BTIME) {
             skips.insert("btime: not told".to_owned());
         }
     }
@@ -292,10 +292,14 @@ fn judge(job: &Job, number: usize, skips: &mut BTreeSet<String>) -> Result<()> {
         comparison.subset = true;
         comparison.ignored.push("link".to_owned());
         let mut differences = compare(whole_lines(&job.read(PROMISES)?), &found, &comparison)?;
-        differences.extend(compare(&untouched(&left, &job.read("promises.touched")?), &found, &comparison)?);
+        differences.extend(compare(
+            &untouched(&before, &job.read("promises.touched")?),
+            &found,
+            &comparison,
+        )?);
         differences
     } else {
-        compare(&left, &found, &comparison)?
+        compare(&before, &found, &comparison)?
     };
     if let [first, ..] = &differences[..] {
         bail!("{} differences, the first: {first}", differences.len());

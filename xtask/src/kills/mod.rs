@@ -59,7 +59,7 @@ pub struct Kills {
     /// right
     #[arg(long)]
     may_lose: bool,
-    /// The keeper mounts again, with restart=remount: the time without service is measured
+    /// The supervisor mounts again, with restart=remount: the time without service is measured
     #[arg(long)]
     restart: bool,
     /// Further mount options

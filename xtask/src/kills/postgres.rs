@@ -173,6 +173,6 @@ impl Program for Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        let _left = fs::remove_dir_all(&self.socket);
+        let _best_effort = fs::remove_dir_all(&self.socket);
     }
 }

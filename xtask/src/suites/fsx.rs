@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use anyhow::{Context, Result};
 use clap::Args;
 
-use super::{Workplace, installed};
+use super::{WorkDir, installed};
 use crate::paths::target_dir;
 
 const VERSION: &str = "0.3.2";
@@ -62,7 +62,7 @@ impl Fsx {
     /// The files of a failed seed are kept below `target/fsx`; the closing line counts seeds and operations.
     pub fn run(self) -> Result<ExitCode> {
         let program = installed("fsx", VERSION)?;
-        let place = Workplace::new(&self.dir, &format!("fsx-{}", std::process::id()))?;
+        let place = WorkDir::new(&self.dir, &format!("fsx-{}", std::process::id()))?;
         let artifacts = target_dir().join("fsx");
         fs::create_dir_all(&artifacts).with_context(|| format!("making {}", artifacts.display()))?;
         let config = artifacts.join("fsx.toml");

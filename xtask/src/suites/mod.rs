@@ -32,9 +32,9 @@ fn installed(name: &str, version: &str) -> Result<PathBuf> {
 }
 
 /// A folder in `dir` that is there for the run only.
-struct Workplace(PathBuf);
+struct WorkDir(PathBuf);
 
-impl Workplace {
+impl WorkDir {
     fn new(dir: &Path, name: &str) -> Result<Self> {
         if !dir.is_dir() {
             bail!("{} is not a directory", dir.display());
@@ -45,7 +45,7 @@ impl Workplace {
     }
 }
 
-impl Drop for Workplace {
+impl Drop for WorkDir {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.0) {
             eprintln!("{} is left behind: {error}", self.0.display());

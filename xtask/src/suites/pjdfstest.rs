@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use rustix::process::geteuid;
 
-use super::{Workplace, installed};
+use super::{WorkDir, installed};
 
 const VERSION: &str = "0.2.2";
 /// Where tests of EXDEV find another file system.
@@ -43,7 +43,7 @@ impl Pjdfstest {
         }
         let program = installed("pjdfstest", VERSION)?;
         let dir = self.dir.canonicalize().with_context(|| format!("directory {}", self.dir.display()))?;
-        let place = Workplace::new(&dir, &place_name(&dir))?;
+        let place = WorkDir::new(&dir, &place_name(&dir))?;
         let remount = !self.no_remount && is_mount_point(&dir)?;
 
         // In the run of all tests some leave files open, so that no remount succeeds after them: these run apart.
@@ -72,13 +72,13 @@ impl Pjdfstest {
     }
 }
 
-/// The suite makes paths of exactly PATH_MAX bytes out of parts of 127, and panics when nothing is left for the last.
+/// The suite makes paths of exactly PATH_MAX bytes out of components of 127, and panics when nothing is left for the last.
 fn place_name(dir: &Path) -> String {
     const TEMPORARY: usize = 2 * "/.tmpXXXXXX".len();
-    const PART: usize = 127;
+    const COMPONENT: usize = 127;
     let name = "pjdfstest".to_owned();
     let length = dir.as_os_str().len() + 1 + name.len() + TEMPORARY;
-    if (4095 - length.min(4095)).is_multiple_of(PART) { name + "-" } else { name }
+    if (4095 - length.min(4095)).is_multiple_of(COMPONENT) { name + "-" } else { name }
 }
 
 fn is_mount_point(dir: &Path) -> Result<bool> {

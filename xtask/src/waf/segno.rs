@@ -16,7 +16,7 @@ use crate::paths::run;
 
 const BLOCK: u64 = 4096;
 /// A file is written back from a sixteenth of the cache on, until half of that is dirty.
-const LARGE_PART: u64 = 16;
+const LARGE_DIVISOR: u64 = 16;
 /// Counters of blocks that reach the device, by who caused them.
 const CLASSES: [(&str, &str); 5] = [
     ("user data", "data_blocks"),
@@ -30,7 +30,7 @@ pub fn measure(segno: &Path, work: &Path, case: Case) -> Result<Measured> {
     // No periodic commit and no cleaning while idle: nothing depends on time. With `direct` all that the server writes
     // reaches the device.
     let options =
-        format!("mode=lfs,direct,background_gc=off,commit=86400,cache={}", LARGE_PART * DIRTY_LIMIT);
+        format!("mode=lfs,direct,background_gc=off,commit=86400,cache={}", LARGE_DIVISOR * DIRTY_LIMIT);
     let volume = Volume::make(segno, work, VOLUME_MIB, &[], &["-o", &options])?;
     let user_bytes = user_bytes(segno, volume.image())?;
     let server = volume.mount()?;

@@ -150,7 +150,7 @@ pub fn run(args: &Args) -> Result<Report> {
             case,
             &place,
             &scale,
-            &budget.part(share),
+            &budget.fraction(share),
             common.seed,
             &mut report,
             &mut progress,

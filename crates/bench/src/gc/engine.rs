@@ -1,6 +1,6 @@
 //! The same experiment on the engine, with every block that it writes and reads judged.
 use super::rig::{Rig, devices};
-use super::row::{Part, Row};
+use super::row::{Interval, Row};
 use super::verify;
 use crate::progress::Progress;
 use anyhow::{Context, Result};
@@ -38,7 +38,7 @@ pub fn run(
                 });
             }
         }
-        quarters.push(part(&rig, &base, &layout_stalls));
+        quarters.push(interval(&rig, &base, &layout_stalls));
     }
     let nodes = rig.v.report().iter().find(|(n, _)| *n == "valid_node_count").map_or(0, |&(_, n)| n);
     let waits = std::mem::take(&mut rig.waits);
@@ -78,7 +78,7 @@ fn counts(rig: &Rig) -> Counters {
     c
 }
 
-fn part(rig: &Rig, base: &Counters, layout_stalls: &Recorded) -> Part {
+fn interval(rig: &Rig, base: &Counters, layout_stalls: &Recorded) -> Interval {
     let mut c = counts(rig);
     for (now, then) in c.writes.iter_mut().zip(base.writes) {
         *now = now.saturating_sub(then);
@@ -87,16 +87,16 @@ fn part(rig: &Rig, base: &Counters, layout_stalls: &Recorded) -> Part {
     c.rounds -= base.rounds;
     c.zone_resets -= base.zone_resets;
     let sections = c.sections.iter().sum::<u64>() - base.sections.iter().sum::<u64>();
-    let mut part = Part::of(&c);
+    let mut interval = Interval::of(&c);
     for class in [Kind::Sit, Kind::Nat, Kind::Ssa, Kind::Pack] {
-        part.waf_by_class.remove(class.name());
+        interval.waf_by_class.remove(class.name());
     }
-    part.waf_by_class.insert("meta".into(), json!(c.of(Kind::Pack) as f64 / c.app_writes.max(1) as f64));
-    part.absorbed = 1.0 - c.of(Kind::UserData) as f64 / c.app_writes.max(1) as f64;
-    part.gc_sections = json!({ "data": null, "node": null, "all": sections });
-    part.gc_segments = json!({ "data": null, "node": null });
+    interval.waf_by_class.insert("meta".into(), json!(c.of(Kind::Pack) as f64 / c.app_writes.max(1) as f64));
+    interval.absorbed = 1.0 - c.of(Kind::UserData) as f64 / c.app_writes.max(1) as f64;
+    interval.gc_sections = json!({ "data": null, "node": null, "all": sections });
+    interval.gc_segments = json!({ "data": null, "node": null });
     let stalls = rig.v.stats().gc_stall.recorded().since(layout_stalls);
-    part.stall_blocks =
+    interval.stall_blocks =
         json!({ "p50": stalls.quantile(0.5), "p99": stalls.quantile(0.99), "max": stalls.max() });
-    part
+    interval
 }

@@ -12,7 +12,7 @@ mod row;
 mod tables;
 mod tag;
 mod verify;
-mod witness;
+mod verifying_device;
 
 use crate::budget::Budget;
 use crate::machine::Machine;

@@ -19,7 +19,7 @@ pub fn check(rig: &Rig) -> Result<()> {
 
 fn check_segment(rig: &Rig, tables: &mut Tables<'_>, seg: SegNo) -> Result<()> {
     let (log, valid) = tables.segment(seg)?;
-    let newest = rig.dev.witness.newest_in(seg.0);
+    let newest = rig.dev.verifier.newest_in(seg.0);
     let mut pages = 0;
     if !log.is_node() && !valid.is_empty() {
         for &off in &valid {

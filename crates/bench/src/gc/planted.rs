@@ -2,7 +2,7 @@
 use super::rig::{Devices, Rig, zoned};
 use super::tag::{Content, Tag};
 use super::verify::{explained, verify};
-use super::witness::Witness;
+use super::verifying_device::VerifyingDevice;
 use super::{placement, tag};
 use parking_lot::Mutex;
 use segno_device::{BlockDevice, Buffer, MemDevice, Reading, Zone, ZoneLimits};
@@ -75,12 +75,12 @@ fn small() -> Experiment {
     Experiment { zones: 32, blocks_per_zone: 512, file_blocks: Some(4000), dirty_pages: Some(64), ..e }
 }
 
-/// A rig with faults between engine and witness, and between witness and zones.
+/// A rig with faults above and below the verifying device.
 fn rig(e: Experiment, above: Change, below: Change) -> Rig {
     let (zoned, main) = zoned(&e).unwrap();
-    let witness = Arc::new(Witness::new(planted(zoned.clone(), below), main, &e));
-    let top = planted(witness.clone(), above);
-    Rig::new(e, Devices { zoned, witness, top }, "greedy", true, 1).unwrap()
+    let verifier = Arc::new(VerifyingDevice::new(planted(zoned.clone(), below), main, &e));
+    let top = planted(verifier.clone(), above);
+    Rig::new(e, Devices { zoned, verifier, top }, "greedy", true, 1).unwrap()
 }
 
 /// Runs so many writes; then what stopped the run, or what the checks at the end found.
@@ -174,7 +174,7 @@ fn a_page_that_only_the_tables_have_is_found() {
     rig.lay_out().unwrap();
     rig.v.unmount().unwrap();
     placement::check(&rig).unwrap();
-    rig.dev.witness.deleted(rig.files[0].0, 17..18);
+    rig.dev.verifier.deleted(rig.files[0].0, 17..18);
     let found = format!("{:#}", placement::check(&rig).unwrap_err());
     assert!(found.contains("it holds no newest copy; its slot is that of block 17"), "{found}");
 }
@@ -182,14 +182,14 @@ fn a_page_that_only_the_tables_have_is_found() {
 #[test]
 fn only_the_newest_copy_may_be_read_moved_and_outlive_a_reset() {
     let e = Experiment { file_blocks: Some(2), ..small() };
-    let witness = Witness::new(Arc::new(MemDevice::new(4 * 512)), 512, &e);
-    witness.created(9, 0);
+    let verifier = VerifyingDevice::new(Arc::new(MemDevice::new(4 * 512)), 512, &e);
+    verifier.created(9, 0);
     let write = |addr, version| {
         let mut block = Block::zeroed();
         tag::Tag { ino: 9, page: 1, version }.fill(&mut block.0);
-        witness.write(addr, &[&block])
+        verifier.write(addr, &[&block])
     };
-    let read = |addr| witness.read(addr, &mut [Block::zeroed()]);
+    let read = |addr| verifier.read(addr, &mut [Block::zeroed()]);
     write(600, 1).unwrap();
     write(1100, 1).unwrap();
     read(1100).unwrap();
@@ -197,7 +197,7 @@ fn only_the_newest_copy_may_be_read_moved_and_outlive_a_reset() {
     write(1101, 2).unwrap();
     read(1100).unwrap_err();
     assert!(write(1102, 1).unwrap_err().to_string().contains("is written after version 2"));
-    assert_eq!((witness.newest_in(0), witness.newest_in(1)), (vec![], vec![(77, 1)]));
-    assert!(witness.reset_zone(1024).unwrap_err().to_string().contains("newest copies"));
-    assert!(witness.fault().unwrap().contains("block 88 of the main area"), "the first fault is kept");
+    assert_eq!((verifier.newest_in(0), verifier.newest_in(1)), (vec![], vec![(77, 1)]));
+    assert!(verifier.reset_zone(1024).unwrap_err().to_string().contains("newest copies"));
+    assert!(verifier.fault().unwrap().contains("block 88 of the main area"), "the first fault is kept");
 }

@@ -1,6 +1,6 @@
 //! A volume on an emulated zoned device in memory, with the experiment's files.
 use super::tag::Tag;
-use super::witness::Witness;
+use super::verifying_device::VerifyingDevice;
 use anyhow::{Context, Result, anyhow, ensure};
 use segno_device::{BlockDevice, ZoneLimits};
 use segno_engine::lab::{self, Probe};
@@ -23,7 +23,7 @@ const CACHE_TIMES_DIRTY: usize = 4;
 /// The devices of a rig, from the zones up.
 pub struct Devices {
     pub zoned: Arc<ZonedDevice>,
-    pub witness: Arc<Witness>,
+    pub verifier: Arc<VerifyingDevice>,
     /// What the engine is given.
     pub top: Arc<dyn BlockDevice>,
 }
@@ -160,7 +160,7 @@ impl Rig {
 
     fn create(&mut self, file: u32) -> Result<()> {
         let ino = self.v.mknod(Ino::ROOT, &name(file), 0o100_644, (0, 0), Owner::default())?.ino;
-        self.dev.witness.created(ino.0, self.e.pages_of(file).start);
+        self.dev.verifier.created(ino.0, self.e.pages_of(file).start);
         *self.files.get_mut(file as usize).context("no such file")? = ino;
         Ok(())
     }
@@ -168,7 +168,7 @@ impl Rig {
     fn delete(&mut self, file: u32) -> Result<()> {
         let pages = self.e.pages_of(file);
         self.v.unlink(Ino::ROOT, &name(file))?;
-        self.dev.witness.deleted(self.place_of(pages.start).0.0, pages.clone());
+        self.dev.verifier.deleted(self.place_of(pages.start).0.0, pages.clone());
         pages.for_each(|page| {
             self.dirty.remove(page);
         });
@@ -227,8 +227,8 @@ fn name(file: u32) -> Vec<u8> {
 /// A formatted device with the experiment's number of zones after the metadata.
 pub fn devices(e: &Experiment) -> Result<Devices> {
     let (zoned, main) = zoned(e)?;
-    let witness = Arc::new(Witness::new(zoned.clone(), main, e));
-    Ok(Devices { top: witness.clone(), zoned, witness })
+    let verifier = Arc::new(VerifyingDevice::new(zoned.clone(), main, e));
+    Ok(Devices { top: verifier.clone(), zoned, verifier })
 }
 
 /// The zones, and the first block of the main area.

@@ -33,13 +33,13 @@ pub struct Row {
     pub node_blocks: u64,
     pub layout_writes: u64,
     #[serde(flatten)]
-    pub whole: Part,
+    pub whole: Interval,
     /// Blocks that an application write moved or waited for, over all writes.
     pub wait_blocks: Value,
     /// Blocks that checkpoints wrote meanwhile.
     pub wait_checkpoint_blocks: Value,
     pub zone_violations: u64,
-    pub quarters: Vec<Part>,
+    pub quarters: Vec<Interval>,
     pub wall_s: f64,
 }
 
@@ -74,9 +74,9 @@ impl Row {
             lifetime: s.separates(),
             node_blocks: o.nodes,
             layout_writes: o.layout.total(),
-            whole: Part::of(last),
+            whole: Interval::of(last),
             zone_violations: last.zone_violations,
-            quarters: o.quarters.iter().map(Part::of).collect(),
+            quarters: o.quarters.iter().map(Interval::of).collect(),
             wall_s,
             ..Self::of(&s.experiment, &s.policy, s.seed)
         };
@@ -94,9 +94,9 @@ impl Row {
     }
 }
 
-/// Counts since the layout.
+/// Counts of an interval of the run.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Part {
+pub struct Interval {
     pub app_writes: u64,
     pub waf: f64,
     pub waf_by_class: Map<String, Value>,
@@ -111,7 +111,7 @@ pub struct Part {
     pub stall_blocks: Value,
 }
 
-impl Part {
+impl Interval {
     pub fn of(c: &Counters) -> Self {
         let app = c.app_writes.max(1) as f64;
         let share = |n: u64| n as f64 / app;

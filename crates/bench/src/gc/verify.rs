@@ -6,10 +6,10 @@ use segno_engine::{MountOptions, Volume};
 use segno_format::{BLOCK_SIZE, Block};
 use std::sync::atomic::Ordering;
 
-/// Runs a part of the experiment. A fault that the witness found explains whatever error came of it.
+/// Runs a part of the experiment. A fault that the verifying device found explains whatever error came of it.
 pub fn explained<R>(rig: &mut Rig, part: impl FnOnce(&mut Rig) -> Result<R>) -> Result<R> {
     let done = part(rig);
-    match rig.dev.witness.fault() {
+    match rig.dev.verifier.fault() {
         Some(fault) => bail!("{fault}"),
         None => done,
     }
@@ -34,7 +34,7 @@ fn check_sums(rig: &Rig) -> Result<()> {
     let s = rig.v.stats();
     let [data, moved, nodes, dents] = [&s.data_blocks, &s.gc_data_blocks, &s.node_blocks, &s.dent_blocks]
         .map(|n| n.load(Ordering::Relaxed));
-    let written = rig.dev.witness.written();
+    let written = rig.dev.verifier.written();
     ensure!(data == written.user, "{data} user blocks counted, {} written", written.user);
     let main = data + moved + nodes + dents;
     ensure!(main == written.total(), "{main} blocks counted by class, {} written", written.total());

@@ -4,7 +4,7 @@ use super::mode::Mode;
 use super::pace::{Clock, Pacer};
 use super::row::{Once, Phases};
 use super::timed::Timed;
-use super::work::{Did, Work};
+use super::work::{Work, WorkResult};
 use crate::place::Place;
 use anyhow::Result;
 use segno_device::BlockDevice;
@@ -48,7 +48,7 @@ impl Arm<'_> {
         let mut found = Vec::new();
         let mut fs = Timed::new(volume.clone());
         let time = Duration::from_secs_f64(scale.seconds);
-        let mut timer = |name: &str, fs: &mut Timed, part: &dyn Fn(&Timed) -> Result<Did>| {
+        let mut timer = |name: &str, fs: &mut Timed, part: &dyn Fn(&Timed) -> Result<WorkResult>| {
             let _before = fs.times();
             let counted = Counted::of(&volume, &device);
             let clock = match self.work {
@@ -99,7 +99,7 @@ impl Counted {
         name: &str,
         volume: &Volume,
         device: &Device,
-        did: Did,
+        did: WorkResult,
         fs: &mut Timed,
         mode: Mode,
     ) -> Once {

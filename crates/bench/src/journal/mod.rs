@@ -1,6 +1,5 @@
 //! `segno bench journal`: the metadata journal compared with the checkpoints of F2FS, on equal volumes with the same schedule.
 mod arm;
-mod claims;
 mod concurrent_writes;
 mod fill;
 mod floor;
@@ -9,6 +8,7 @@ mod mode;
 mod pace;
 mod page;
 mod programs;
+mod published;
 mod recovery;
 mod row;
 mod sqlite;
@@ -26,8 +26,8 @@ use crate::report::Report;
 use crate::sample::alternate;
 use anyhow::Result;
 use arm::Arm;
-use claims::Found;
 use mode::Mode;
+use published::Found;
 use row::{JournalRow, Once, combine};
 use serde::Serialize;
 use work::Work;
@@ -167,7 +167,7 @@ pub fn run(args: &Args) -> Result<Report> {
     if wanted("power cut") && scale.cuts > 0 {
         found.lost = loss::measure(&scale, common.seed, &mut report, &mut progress)?;
     }
-    report.figures.insert(0, Figure::Table(claims::table(&found)));
+    report.figures.insert(0, Figure::Table(published::table(&found)));
     if args.mount {
         if wanted("sqlite") {
             sqlite::measure(scale.rounds, &mut report, &mut progress)?;
@@ -273,7 +273,7 @@ mod tests {
         let recovered = recovery::by_files(&scale, &mut report, &mut progress).unwrap();
         let lost = loss::measure(&scale, 1, &mut report, &mut progress).unwrap();
         let found = Found { rows: &rows, place: &place, lost, recovered };
-        report.figures.push(Figure::Table(claims::table(&found)));
+        report.figures.push(Figure::Table(published::table(&found)));
         page::close(&mut report);
         report.to_json(ROWS).unwrap();
         let page = crate::page::html(&report);

@@ -28,7 +28,7 @@ enum Work {
 }
 
 /// Seconds until the program ended, and until everything was durable.
-type Took = (f64, f64);
+type Durations = (f64, f64);
 
 impl Work {
     fn name(self) -> &'static str {
@@ -109,7 +109,7 @@ pub fn measure(
     Ok(())
 }
 
-fn once(work: Work, mode: Mode, scale: &Scale, seed: u64) -> Result<Took> {
+fn once(work: Work, mode: Mode, scale: &Scale, seed: u64) -> Result<Durations> {
     let site = Site::new(None, BYTES, mode.words())?;
     site.format(FileSystem::Segno)?;
     let host = site.root.join("host");

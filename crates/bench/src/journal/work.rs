@@ -32,13 +32,13 @@ const STEPS: [(MetaStep, &str); 7] = [
 
 /// Result of a workload.
 #[derive(Clone, Copy, Debug)]
-pub struct Did {
+pub struct WorkResult {
     pub ops: u64,
     pub seconds: f64,
 }
 
 /// Times a named part of a workload.
-pub type Timer<'a, F> = &'a mut dyn FnMut(&str, &mut F, &dyn Fn(&F) -> Result<Did>) -> Result<()>;
+pub type Timer<'a, F> = &'a mut dyn FnMut(&str, &mut F, &dyn Fn(&F) -> Result<WorkResult>) -> Result<()>;
 
 impl Work {
     pub fn name(&self) -> &str {
@@ -68,7 +68,7 @@ impl Work {
                         let begun = Instant::now();
                         let done = metadata::run_step(fs, step, *each, *threads)?;
                         fs.sync()?;
-                        Ok(Did { ops: done.ops, seconds: begun.elapsed().as_secs_f64() })
+                        Ok(WorkResult { ops: done.ops, seconds: begun.elapsed().as_secs_f64() })
                     })?;
                 }
                 Ok(())
@@ -80,7 +80,7 @@ impl Work {
                     let begun = Instant::now();
                     let done = work.run(fs, time)?;
                     fs.sync()?;
-                    Ok(Did { ops: done.ops, seconds: begun.elapsed().as_secs_f64() })
+                    Ok(WorkResult { ops: done.ops, seconds: begun.elapsed().as_secs_f64() })
                 })
             }
             Self::Tree { files } => {
@@ -89,7 +89,7 @@ impl Work {
                     let begun = Instant::now();
                     let ops = tree::copy(fs, *files)?;
                     fs.sync()?;
-                    Ok(Did { ops, seconds: begun.elapsed().as_secs_f64() })
+                    Ok(WorkResult { ops, seconds: begun.elapsed().as_secs_f64() })
                 })
             }
         }

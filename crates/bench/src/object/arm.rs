@@ -1,6 +1,6 @@
 //! One workload on a fresh volume.
 use super::raw::{self, Raw};
-use super::weather::{Conditions, Weather};
+use super::simulated_store::{Conditions, SimulatedStore};
 use crate::work::fs::{Fs, InProcess};
 use anyhow::{Result, bail};
 use object_store::path::Path;
@@ -89,13 +89,13 @@ impl Work {
 
 /// An open device and the store below it.
 struct Rig {
-    store: Arc<Weather>,
+    store: Arc<SimulatedStore>,
     device: Arc<StoreDevice>,
 }
 
 impl Rig {
     fn format(conditions: Conditions, seed: u64) -> Result<Self> {
-        let store = Arc::new(Weather::new(conditions, seed));
+        let store = Arc::new(SimulatedStore::new(conditions, seed));
         let zone_blocks = ZONE_SEGMENTS * BLOCKS_PER_SEG;
         let options = MkfsOptions {
             segs_per_sec: ZONE_SEGMENTS,

@@ -1,7 +1,7 @@
 //! `segno bench object`: a volume on an object store in memory with latency, errors and stalls, and the store itself.
 mod arm;
 mod raw;
-mod weather;
+mod simulated_store;
 
 use crate::machine::Machine;
 use crate::options::Common;
@@ -13,9 +13,9 @@ use arm::{Found, Sizes, Work};
 use segno_store::{Cause, Count};
 use serde::Serialize;
 use serde_json::json;
+use simulated_store::Conditions;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use weather::Conditions;
 
 /// Schema of a row.
 pub const ROWS: &str = include_str!("../../schema/object.json");

@@ -1,5 +1,5 @@
 //! The store itself, without a volume.
-use super::weather::{Conditions, Weather};
+use super::simulated_store::{Conditions, SimulatedStore};
 use anyhow::Result;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
@@ -21,7 +21,7 @@ pub struct Raw {
 }
 
 pub fn measure(latency: Duration, bytes: u64) -> Result<Raw> {
-    let store = Weather::new(Conditions { latency, errors: 0, stalls: 0 }, 1);
+    let store = SimulatedStore::new(Conditions { latency, errors: 0, stalls: 0 }, 1);
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_time().build()?;
     runtime.block_on(async {
         let mut puts = Vec::new();

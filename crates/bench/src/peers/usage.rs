@@ -33,13 +33,13 @@ pub struct Session {
 }
 
 /// Counters at one moment.
-struct Moment {
+struct CounterSnapshot {
     busy: f64,
     server: Option<f64>,
     counters: Option<Map<String, Value>>,
 }
 
-impl Moment {
+impl CounterSnapshot {
     fn of(peer: FileSystem, site: &Site) -> Result<Self> {
         let counters = peer.counts_requests().then(|| site.stats()).transpose()?;
         let server = site.server(peer)?.map(processor_seconds).transpose()?;
@@ -50,9 +50,9 @@ impl Moment {
 impl Found {
     /// Runs a row.
     pub fn of(peer: FileSystem, site: &Site, run: impl FnOnce() -> Result<Done>) -> Result<Self> {
-        let before = Moment::of(peer, site)?;
+        let before = CounterSnapshot::of(peer, site)?;
         let done = run()?;
-        let after = Moment::of(peer, site)?;
+        let after = CounterSnapshot::of(peer, site)?;
         let server = before.server.zip(after.server);
         Ok(Self {
             rate: done.units / done.seconds,

@@ -72,7 +72,7 @@ pub fn run(args: &Args) -> Result<Report> {
     let mut report = Report::new("writeback", common.seed, &config, Machine::here(Some(storage)))?;
     let mut rows = Vec::new();
     for group in &groups {
-        let part = budget.part(group.share);
+        let part = budget.fraction(group.share);
         let arms: Vec<Option<&Case>> = std::iter::once(None).chain(group.cases.iter().map(Some)).collect();
         let found = alternate(&arms, common.rounds(), &part, |case, round| {
             let Some(case) = case else {

@@ -2,10 +2,10 @@
 //! [judges](crate::judge) check all else.
 pub(crate) mod ahead;
 mod bitmap;
-mod census;
 mod journal;
-mod ledger;
+mod multiset_hash;
 mod nat;
+mod node_scan;
 mod orphan;
 mod pack;
 mod quota_file;
@@ -20,9 +20,9 @@ mod volume;
 
 pub(crate) use ahead::Ahead;
 pub(crate) use bitmap::Bitmap;
-pub(crate) use census::Census;
-pub(crate) use ledger::{Item, Ledger};
+pub(crate) use multiset_hash::{Item, MultisetHash};
 pub(crate) use nat::Nat;
+pub(crate) use node_scan::NodeScan;
 pub(crate) use pack::Pack;
 pub(crate) use quota_file::{Charge, QuotaFile, QuotaInode};
 pub(crate) use reader::Reader;

@@ -20,14 +20,14 @@ const BAD_TYPE: u8 = u8::MAX;
 
 const PER_BLOCK: usize = SIT_PER_BLOCK as usize;
 /// Valid blocks of the segments of one SIT block.
-type Maps = [[u8; SIT_MAP_BYTES]; PER_BLOCK];
+type Bitmaps = [[u8; SIT_MAP_BYTES]; PER_BLOCK];
 
 /// The SIT as of a checkpoint. Segments without a valid block take 3 bytes and a share of a pointer.
 ///
 /// Entries of a damaged block are as stored.
 pub(crate) struct Sit {
     /// By SIT block; none where no block is valid.
-    maps: Vec<Option<Box<Maps>>>,
+    bitmaps: Vec<Option<Box<Bitmaps>>>,
     counts: Vec<u16>,
     types: Vec<u8>,
 }
@@ -41,9 +41,9 @@ impl Sit {
         sink: &mut Sink,
     ) -> Result<Self, CheckError> {
         let segments = geo.segment_count_main as usize;
-        let mut maps = Vec::new();
-        maps.resize_with(geo.sit_blocks() as usize, || None);
-        let mut sit = Self { maps, counts: vec![0; segments], types: vec![0; segments] };
+        let mut bitmaps = Vec::new();
+        bitmaps.resize_with(geo.sit_blocks() as usize, || None);
+        let mut sit = Self { bitmaps, counts: vec![0; segments], types: vec![0; segments] };
         let addr = |b| geo.sit_addr(b, pack.sit_copy(b));
         reader.scan(geo.sit_blocks(), addr, |b, block| {
             let first = b.saturating_mul(SIT_PER_BLOCK);
@@ -66,10 +66,12 @@ impl Sit {
         }
         let typed = u8::try_from(entry.vblocks.get() >> 10).ok().and_then(LogType::from_disk);
         let valid = entry.valid_map.iter().any(|&bits| bits != 0);
-        if let Some(maps) = self.maps.get_mut(seg.idx() / PER_BLOCK).filter(|maps| valid || maps.is_some()) {
-            let maps = maps.get_or_insert_with(|| Box::new([[0; SIT_MAP_BYTES]; PER_BLOCK]));
-            if let Some(map) = maps.get_mut(seg.idx() % PER_BLOCK) {
-                *map = entry.valid_map;
+        if let Some(bitmaps) =
+            self.bitmaps.get_mut(seg.idx() / PER_BLOCK).filter(|bitmaps| valid || bitmaps.is_some())
+        {
+            let bitmaps = bitmaps.get_or_insert_with(|| Box::new([[0; SIT_MAP_BYTES]; PER_BLOCK]));
+            if let Some(bitmap) = bitmaps.get_mut(seg.idx() % PER_BLOCK) {
+                *bitmap = entry.valid_map;
             }
         }
         if let (Some(count), Some(t)) = (self.counts.get_mut(seg.idx()), self.types.get_mut(seg.idx())) {
@@ -90,8 +92,10 @@ impl Sit {
 
     /// Whether a block is valid.
     pub(crate) fn is_valid(&self, seg: SegNo, off: u32) -> bool {
-        let maps = self.maps.get(seg.idx() / PER_BLOCK).and_then(Option::as_deref);
-        maps.and_then(|maps| maps.get(seg.idx() % PER_BLOCK)).is_some_and(|map| msb::test(map, off as usize))
+        let bitmaps = self.bitmaps.get(seg.idx() / PER_BLOCK).and_then(Option::as_deref);
+        bitmaps
+            .and_then(|bitmaps| bitmaps.get(seg.idx() % PER_BLOCK))
+            .is_some_and(|map| msb::test(map, off as usize))
     }
 
     /// Segments with valid blocks.

@@ -1,9 +1,9 @@
 //! Whether anything is wrong at all, in little memory and little more than one read of the inodes.
 //!
-//! A [`Ledger`] sums up the references in tables, summaries, inodes and directories instead of storing them.
+//! A [`MultisetHash`] sums up the references in tables, summaries, inodes and directories instead of storing them.
 //! If the sums balance, the volume has no errors. If not, or if something cannot be read, the check starts
 //! again and examines one thing after the other.
-use crate::evidence::{AHEAD, Bitmap, Census, Item, Ledger, Ssa, Volume, roll_forward};
+use crate::evidence::{AHEAD, Bitmap, Item, MultisetHash, NodeScan, Ssa, Volume, roll_forward};
 use crate::judge::{curseg, load, nat, nat_bits, totals, walk};
 use crate::report::{Report, Sink};
 use crate::{CheckError, CheckOptions, Progress};
@@ -18,18 +18,18 @@ pub(crate) fn run(
 ) -> Result<Option<Report>, CheckError> {
     let mut sink = Sink::new(opts);
     let Some(volume) = load::volume(device, &mut sink, progress)? else { return Ok(None) };
-    let mut ledger = Ledger::new(volume.geo.has_ssa);
+    let mut hash = MultisetHash::new(volume.geo.has_ssa);
     // Twice what is read at once, so that neighbours are found to follow each other.
     let mut ssa = Ssa::new(&volume, 2 * AHEAD);
-    let Some(census) = Census::take(&volume, &ssa, &mut ledger)? else { return Ok(None) };
-    nat_bits::check(&volume, &census.stored_in_use, &mut sink)?;
+    let Some(scan) = NodeScan::take(&volume, &ssa, &mut hash)? else { return Ok(None) };
+    nat_bits::check(&volume, &scan.stored_in_use, &mut sink)?;
     curseg::check(&volume, &mut sink);
     nat::check_virtual(&volume.nat, &mut sink);
     let roll_forward = roll_forward::find(&volume, &mut sink)?;
-    if !sink.is_clean() || !add_summaries(&volume, &mut ssa, &census.places, &mut ledger)? {
+    if !sink.is_clean() || !add_summaries(&volume, &mut ssa, &scan.places, &mut hash)? {
         return Ok(None);
     }
-    let found = walk::prove(&volume, &census, ledger, opts.data, &mut sink, progress)?;
+    let found = walk::prove(&volume, &scan, hash, opts.data, &mut sink, progress)?;
     volume.nat.was_read()?;
     let Some(found) = found else { return Ok(None) };
     let summary = totals::finish(&volume, found, roll_forward, &mut sink, progress)?;
@@ -42,7 +42,7 @@ fn add_summaries(
     volume: &Volume<'_>,
     ssa: &mut Ssa<'_>,
     places: &Bitmap,
-    ledger: &mut Ledger,
+    hash: &mut MultisetHash,
 ) -> Result<bool, CheckError> {
     for (seg, _) in volume.sit.used() {
         for off in (0..BLOCKS_PER_SEG).filter(|&off| volume.sit.is_valid(seg, off)) {
@@ -54,9 +54,9 @@ fn add_summaries(
                 return Ok(false);
             }
             if is_node {
-                ledger.find(Item::node_block(addr, stored.entry.nid.get()));
+                hash.find(Item::node_block(addr, stored.entry.nid.get()));
             } else {
-                ledger.expect(Item::data_block(addr, stored.entry));
+                hash.expect(Item::data_block(addr, stored.entry));
             }
         }
     }

@@ -8,8 +8,8 @@ use segno_testkit::CountDevice;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Makes a check go about it in another way.
-struct Hinders<'a> {
+/// A device that refuses some reads, so that a check takes another path.
+struct ObstructingDevice<'a> {
     device: &'a MemDevice,
     /// Refuses to read ahead, so that the walk reads every inode.
     ahead: bool,
@@ -17,7 +17,7 @@ struct Hinders<'a> {
     stumbles: AtomicBool,
 }
 
-impl<'a> Hinders<'a> {
+impl<'a> ObstructingDevice<'a> {
     fn ahead(device: &'a MemDevice) -> Self {
         Self { device, ahead: true, stumbles: false.into() }
     }
@@ -26,7 +26,7 @@ impl<'a> Hinders<'a> {
     }
 }
 
-impl BlockDevice for Hinders<'_> {
+impl BlockDevice for ObstructingDevice<'_> {
     fn block_count(&self) -> u64 {
         self.device.block_count()
     }
@@ -64,12 +64,15 @@ pub fn compare(name: &str, device: &MemDevice) -> String {
         check(device, &CheckOptions::default(), &mut |_| {}).map_err(|e| e.to_string())
     };
     let found = run(device);
-    [("without reading ahead", Hinders::ahead(device)), ("without a proof", Hinders::proof(device))]
-        .into_iter()
-        .map(|(how, hindered)| (how, run(&hindered)))
-        .filter(|(_, other)| *other != found)
-        .map(|(how, other)| format!("{name}: {found:?}\nand {how} {other:?}\n"))
-        .collect()
+    [
+        ("without reading ahead", ObstructingDevice::ahead(device)),
+        ("without a proof", ObstructingDevice::proof(device)),
+    ]
+    .into_iter()
+    .map(|(how, hindered)| (how, run(&hindered)))
+    .filter(|(_, other)| *other != found)
+    .map(|(how, other)| format!("{name}: {found:?}\nand {how} {other:?}\n"))
+    .collect()
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The section with the fewest valid blocks.
 use super::{Factors, Situation, Victim, VictimPolicy, victim};
-use crate::{Class, Index, Tie};
+use crate::{Class, Index, TieBreak};
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Greedy {
@@ -19,7 +19,7 @@ pub(super) fn cheapest(index: &Index, cost: impl Fn(Class, u32) -> u64) -> Optio
     let best = |class| index.emptiest(class).map(|(sec, valid)| (cost(class, valid), sec, class));
     let found = match (best(Class::Data), best(Class::Node)) {
         (Some(d), Some(n)) => {
-            let node = n.0 < d.0 || (n.0 == d.0 && index.tie == Tie::Lowest && n.1 < d.1);
+            let node = n.0 < d.0 || (n.0 == d.0 && index.tie == TieBreak::Lowest && n.1 < d.1);
             if node { n } else { d }
         }
         (d, n) => d.or(n)?,

@@ -9,9 +9,9 @@ use crate::{Class, Index};
 
 /// Upper bound of the weight of a node block: the sooner nodes are rewritten, the less a copy is worth.
 const NODE_FACTOR: u64 = 2;
-/// Node sections that are left alone take at most this part of the spare space, which data then lacks. Where
+/// Node sections that are left alone take at most the spare space divided by this, which data then lacks. Where
 /// nodes are many, they count like data.
-const SPARE_PART: u64 = 8;
+const SPARE_DIVISOR: u64 = 8;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Predictive;
@@ -37,7 +37,7 @@ pub(super) fn cheaper_class(index: &Index, facts: &Facts) -> Option<Victim> {
 /// Valid node blocks expressed in data blocks: up to `NODE_FACTOR` times as many.
 fn as_data(valid: u64, facts: &Facts) -> u64 {
     let most = valid * (NODE_FACTOR - 1);
-    let more = (valid * (facts.spare / SPARE_PART)).checked_div(facts.nodes).unwrap_or(most);
+    let more = (valid * (facts.spare / SPARE_DIVISOR)).checked_div(facts.nodes).unwrap_or(most);
     valid + more.min(most)
 }
 

@@ -85,7 +85,7 @@ pub fn run(args: &Args) -> Outcome {
     let search = Search { sources: &paths, offset, known_bad: &known_bad, kept, stop: &stop };
     let done = salvage::with_volume(&*device, &search, |device, found| {
         if let Some(path) = &args.map {
-            std::fs::write(path, found.bad.to_map(blocks))
+            std::fs::write(path, found.bad.to_mapfile(blocks))
                 .with_context(|| format!("cannot write the map {}", path.display()))?;
         }
         copy(args, (device, &paths), found, only, target, &stop)
@@ -139,7 +139,7 @@ fn known_bad(args: &Args) -> Result<BadBlocks> {
         Some(path) => {
             let text = std::fs::read_to_string(path)
                 .with_context(|| format!("cannot read the map {}", path.display()))?;
-            Ok(BadBlocks::from_map(&text, path)?)
+            Ok(BadBlocks::from_mapfile(&text, path)?)
         }
         None => Ok(BadBlocks::default()),
     }

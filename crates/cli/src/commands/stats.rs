@@ -1,5 +1,5 @@
 //! `segno stats`: the counters of a live mount.
-use crate::counters::{self, AMPLIFICATION, Moment, Reading, slow};
+use crate::counters::{self, AMPLIFICATION, CounterSnapshot, Reading, slow};
 use crate::document::Schema;
 use crate::mount::options::help;
 use crate::out::stdout;
@@ -34,18 +34,18 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    let mut now = Moment::read(&args.dir)?;
+    let mut now = CounterSnapshot::read(&args.dir)?;
     print(args, &now, None)?;
     while let Some(seconds) = args.watch {
         sleep(Duration::from_secs(seconds));
-        let next = Moment::read(&args.dir)?;
+        let next = CounterSnapshot::read(&args.dir)?;
         print(args, &next, Some(&now))?;
         now = next;
     }
     Ok(())
 }
 
-fn print(args: &Args, now: &Moment, earlier: Option<&Moment>) -> Result<()> {
+fn print(args: &Args, now: &CounterSnapshot, earlier: Option<&CounterSnapshot>) -> Result<()> {
     let mut out = stdout();
     if args.json {
         Schema("segno.stats", 1).print(&mut out, &Value::Object(now.values()))?;
@@ -57,7 +57,7 @@ fn print(args: &Args, now: &Moment, earlier: Option<&Moment>) -> Result<()> {
     Ok(out.flush()?)
 }
 
-fn line(now: &Moment, earlier: Option<&Moment>) -> Value {
+fn line(now: &CounterSnapshot, earlier: Option<&CounterSnapshot>) -> Value {
     let t = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     let dt = earlier.map(|e| now.at.duration_since(e.at).as_secs_f64());
     let rate = earlier.map(|e| {
@@ -68,7 +68,7 @@ fn line(now: &Moment, earlier: Option<&Moment>) -> Value {
 }
 
 /// The groups, the slowest requests, then what this program does not know.
-fn text(now: &Moment, earlier: Option<&Moment>, explain: bool) -> String {
+fn text(now: &CounterSnapshot, earlier: Option<&CounterSnapshot>, explain: bool) -> String {
     let entry = |r: &Reading| {
         let rate = earlier.and_then(|e| now.rate(r, e));
         row(&r.name, &r.value.to_string(), rate, explain.then(|| r.help()))
@@ -109,7 +109,7 @@ mod tests {
     use crate::counters::Slow;
     use std::time::Instant;
 
-    fn moments() -> (Moment, Moment) {
+    fn snapshots() -> (CounterSnapshot, CounterSnapshot) {
         let at = Instant::now();
         let first =
             counters::sample(&[("user_bytes", 4096), ("free_sections", 9), ("node_blocks", 1), ("odd", 1)]);
@@ -117,13 +117,13 @@ mod tests {
             counters::sample(&[("user_bytes", 12288), ("free_sections", 7), ("node_blocks", 3), ("odd", 5)]);
         let later = at + Duration::from_secs(2);
         let slow = Slow { op: "fsync".into(), ino: 9, ns: 5_000_000, age_ms: 1000 };
-        let first = Moment { at, volume: None, readings: first, slowest: Vec::new() };
-        (first, Moment { at: later, volume: None, readings: second, slowest: vec![slow] })
+        let first = CounterSnapshot { at, volume: None, readings: first, slowest: Vec::new() };
+        (first, CounterSnapshot { at: later, volume: None, readings: second, slowest: vec![slow] })
     }
 
     #[test]
     fn counters_are_grouped() {
-        let (_, now) = moments();
+        let (_, now) = snapshots();
         let expected = "\
 Written
   user_bytes                                12288
@@ -142,7 +142,7 @@ Others
 
     #[test]
     fn only_totals_have_a_rate() {
-        let (earlier, now) = moments();
+        let (earlier, now) = snapshots();
         let shown = text(&now, Some(&earlier), true);
         assert!(
             shown.contains("  user_bytes                                12288      4096.0/s\n"),

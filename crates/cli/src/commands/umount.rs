@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use segno::inspect;
-use segno_device::{Holder, Mount, Use, hold, open_storage, share_storage};
+use segno_device::{InUseBy, Mount, Use, hold, open_storage, share_storage};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -63,11 +63,11 @@ pub fn run(args: &Args) -> Result<()> {
 
 /// Like [`ensure_clean`], of a volume on an object store, which may not answer.
 fn ensure_sealed(url: &Path, server: Option<&ServerProcess>) -> Result<()> {
-    let left = match server {
-        Some(server) => store::left_by(url, server.pid),
+    let ended = match server {
+        Some(server) => store::why_not_closed(url, server.pid),
         None => Err(anyhow!("its server does not run in this PID namespace, or is not accessible")),
     };
-    match left {
+    match ended {
         Ok(None) => {}
         Ok(Some(why)) => bail!(why),
         Err(why) => eprintln!("segno: note: cannot tell whether {} was closed: {why:#}", url.display()),
@@ -182,7 +182,7 @@ fn uses(process: &Path, dir: &Path) -> bool {
 /// other mounts and loop devices do not end.
 fn is_locked(image: &Path) -> bool {
     let held = hold(image, Use::Read);
-    held.is_err_and(|e| e.holder().is_some_and(Holder::may_end))
+    held.is_err_and(|e| e.in_use_by().is_some_and(InUseBy::may_end))
 }
 
 fn mounted_elsewhere(mount: &Mount, place: &str) -> anyhow::Error {

@@ -14,7 +14,7 @@ use segno::inspect;
 use segno_device::BlockDevice;
 use segno_rescue::output::{OutputOptions, Plan, Target};
 use segno_rescue::scan::BadBlocks;
-use segno_rescue::undelete::{self, Dead, Lost, Proof};
+use segno_rescue::undelete::{self, DeletedInode, Lost, Proof};
 use segno_rescue::{Class, Found, RescueError, Tree, Verdicts, Volume};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -225,7 +225,7 @@ impl Counts {
 
 fn copy(
     volume: &Volume<'_>,
-    dead: &Dead,
+    dead: &DeletedInode,
     proof: &Proof,
     output: &mut undelete::Output<'_>,
     lost: &mut Lost,

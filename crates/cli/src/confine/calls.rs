@@ -138,7 +138,7 @@ const FILE_SYSTEMS: [u32; 3] = [0x58, 0x94, 0xf5];
 
 /// System calls that a filter permits beyond the common ones.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Leaves {
+pub struct PermittedCalls {
     /// Connections to servers.
     pub network: bool,
     /// Making rings of io_uring.
@@ -153,11 +153,11 @@ pub struct Leaves {
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// Refuses them to all threads. The error names the missing restriction.
-pub fn restrict(leaves: Leaves) -> Result<(), String> {
+pub fn restrict(permitted: PermittedCalls) -> Result<(), String> {
     // A C library without clone3 starts threads with clone, whose flags a filter can check.
     let clone3 = numbers(nr::__NR_clone3).into_iter().map(|number| (number, Vec::new())).collect();
     apply(program(clone3, ENOSYS))?;
-    apply(rules(leaves).and_then(|rules| program(rules, EPERM)))
+    apply(rules(permitted).and_then(|rules| program(rules, EPERM)))
 }
 
 /// The rings that are refused.
@@ -190,22 +190,22 @@ fn always(calls: &[u32]) -> Rules {
     calls.iter().copied().flat_map(numbers).map(|number| (number, Vec::new())).collect()
 }
 
-fn rules(leaves: Leaves) -> Result<Rules, BackendError> {
+fn rules(permitted: PermittedCalls) -> Result<Rules, BackendError> {
     let mut rules = always(&[REFUSED, FORKS].concat());
-    if !leaves.rings {
+    if !permitted.rings {
         rules.extend(always(&RINGS));
     }
     let mut insert = |call, refused: Vec<SeccompRule>| {
         rules.extend(numbers(call).into_iter().map(|number| (number, refused.clone())));
     };
-    insert(nr::__NR_socket, sockets(leaves.network)?);
+    insert(nr::__NR_socket, sockets(permitted.network)?);
     insert(nr::__NR_clone, processes()?);
     insert(nr::__NR_ioctl, commands()?);
-    let placement = if leaves.placement { &[] } else { &PLACEMENT[..] };
+    let placement = if permitted.placement { &[] } else { &PLACEMENT[..] };
     for &(call, argument) in OF_A_THREAD.iter().chain(placement) {
         insert(call, vec![only(argument, SeccompCmpOp::Ne, 0)?]);
     }
-    if !leaves.attributes {
+    if !permitted.attributes {
         // Without a path it is the times of an open file.
         let named = SeccompCondition::new(1, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0)?;
         insert(nr::__NR_utimensat, vec![SeccompRule::new(vec![named])?]);
@@ -262,8 +262,8 @@ fn condition(argument: u8, operator: SeccompCmpOp, value: u32) -> Result<Seccomp
 
 /// Numbers of the calls that are refused with any arguments.
 #[cfg(test)]
-pub(super) fn refused(leaves: Leaves) -> Result<std::collections::BTreeSet<i64>, BackendError> {
-    Ok(rules(leaves)?.into_iter().filter(|(_, when)| when.is_empty()).map(|(number, _)| number).collect())
+pub(super) fn refused(permitted: PermittedCalls) -> Result<std::collections::BTreeSet<i64>, BackendError> {
+    Ok(rules(permitted)?.into_iter().filter(|(_, when)| when.is_empty()).map(|(number, _)| number).collect())
 }
 
 /// All numbers of a call: x86_64 has a second table, x32, in which some calls have another number.

@@ -8,7 +8,7 @@ mod files;
 mod tests;
 
 use crate::store;
-use calls::Leaves;
+use calls::PermittedCalls;
 pub use calls::Rings;
 use files::{Access, Rule};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs};
@@ -33,7 +33,7 @@ pub struct ConfineOption {
 pub struct Confinement {
     verbose: bool,
     rules: Vec<Rule>,
-    leaves: Leaves,
+    permitted: PermittedCalls,
     /// Those of its capabilities that it keeps.
     keeps: CapabilitySet,
 }
@@ -43,7 +43,7 @@ impl Confinement {
         let found = Self {
             verbose: option.verbose,
             rules: Vec::new(),
-            leaves: Leaves::default(),
+            permitted: PermittedCalls::default(),
             keeps: CapabilitySet::empty(),
         };
         found.rule("/proc", Access::Read).rule("/sys", Access::Read)
@@ -89,8 +89,8 @@ impl Confinement {
         self.rule(path, Access::Storage)
     }
 
-    /// Opens storage again to claim it.
-    pub fn claims(self, path: &Path) -> Self {
+    /// Opens storage again, exclusively.
+    pub fn opens_exclusively(self, path: &Path) -> Self {
         self.rule(Location::of(path).file(), Access::Read)
     }
 
@@ -101,7 +101,7 @@ impl Confinement {
 
     /// Lets threads place each other on processors and change their scheduling policies.
     pub fn places_threads(mut self) -> Self {
-        self.leaves.placement = true;
+        self.permitted.placement = true;
         self
     }
 
@@ -112,7 +112,7 @@ impl Confinement {
 
     /// Makes rings of io_uring, until [`refuse_rings`].
     pub fn makes_rings(mut self) -> Self {
-        self.leaves.rings = true;
+        self.permitted.rings = true;
         self
     }
 
@@ -124,7 +124,7 @@ impl Confinement {
     /// Makes files of all kinds below a directory, with their attributes. Attributes of a symbolic link or a
     /// special file are set by path. `security.*` attributes, like labels of SELinux, need CAP_SYS_ADMIN.
     pub fn fills(mut self, dir: &Path, preserve: Preserve) -> Self {
-        self.leaves.attributes = true;
+        self.permitted.attributes = true;
         let devices = preserve.contains(Preserve::DEVICES);
         let needs = [
             (Preserve::SETID, CapabilitySet::FSETID),
@@ -171,7 +171,7 @@ impl Confinement {
     /// Uses the object store at a URL.
     pub fn with_store(mut self, url: &Path) -> Self {
         let local = store::local(url);
-        self.leaves.network = local.is_remote;
+        self.permitted.network = local.is_remote;
         let read = local.read.iter().fold(self, |all, path| all.reads(path));
         local.written.iter().fold(read, |all, dir| all.keeps_files(dir))
     }
@@ -179,8 +179,8 @@ impl Confinement {
     /// Runs one command after the other, which may make files of all kinds. Some may need files that others give up: all that they have
     /// in common are system calls.
     pub fn runs_commands(mut self, image: &Path) -> Self {
-        self.leaves.attributes = true;
-        self.leaves.network = store::is_url(image) && store::local(image).is_remote;
+        self.permitted.attributes = true;
+        self.permitted.network = store::is_url(image) && store::local(image).is_remote;
         self
     }
 
@@ -199,7 +199,7 @@ impl Confinement {
     fn enter_of_thread(&self) {
         self.note([
             set_no_new_privs(true).err().map(|e| format!("programs with set-id bits: {e}")),
-            files::restrict(&self.rules, self.leaves.network).err(),
+            files::restrict(&self.rules, self.permitted.network).err(),
             self.drop_capabilities().err().map(|e| format!("capabilities: {e}")),
         ]);
     }
@@ -208,7 +208,7 @@ impl Confinement {
     pub fn enter_of_process(&self) {
         self.note([
             set_no_new_privs(true).err().map(|e| format!("programs with set-id bits: {e}")),
-            calls::restrict(self.leaves).err(),
+            calls::restrict(self.permitted).err(),
         ]);
     }
 

@@ -144,7 +144,7 @@ fn attributes_inside() {
 /// Calls that Linux added later, by their numbers, which are the same on all machines.
 #[test]
 fn newer_calls_with_the_effect_of_a_refused_one_are_refused() {
-    let all = calls::refused(calls::Leaves::default()).unwrap();
+    let all = calls::refused(calls::PermittedCalls::default()).unwrap();
     for (call, name) in [
         (435, None),
         (452, Some("fchmodat2")),

@@ -1,11 +1,11 @@
 //! The counters of a mount: groups, descriptions, and the metric that each is exported as. A row of [`table`] is the whole
 //! of a counter here; the server only sends names and values.
-mod moment;
 pub mod slow;
+mod snapshot;
 mod table;
 
-pub use moment::{AMPLIFICATION, Moment};
 pub use slow::Slow;
+pub use snapshot::{AMPLIFICATION, CounterSnapshot};
 pub use table::GROUPS;
 
 /// Counters that belong together.

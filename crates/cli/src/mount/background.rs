@@ -29,7 +29,7 @@ pub enum Readiness {
     /// replaces standard output.
     Kept(File),
     /// The command that started it waits on its standard output.
-    Background(Surroundings),
+    Background(DetachedOutput),
 }
 
 /// systemd, which waits for a service of type notify.
@@ -63,7 +63,7 @@ impl Systemd {
 
 /// Replacements of the terminal, opened before the server drops the right to open files.
 #[derive(Debug)]
-pub struct Surroundings {
+pub struct DetachedOutput {
     null: File,
     log: Log,
 }
@@ -95,18 +95,18 @@ impl Readiness {
             }
             None => SystemLog::open().map_or(Log::Nowhere, Log::System),
         };
-        Ok(Self::Background(Surroundings { null, log }))
+        Ok(Self::Background(DetachedOutput { null, log }))
     }
 
     /// Prints notes and reports the mount. In the background, leaves the terminal, the session and the working directory.
     pub fn announce(self, notes: impl Iterator<Item = String>) {
         notes.for_each(|note| eprintln!("segno: {note}"));
-        let left = match self {
+        let detached = match self {
             Self::Foreground(systemd) => return systemd.iter().for_each(Systemd::ready),
             Self::Kept(null) => leave_output(null),
             Self::Background(surroundings) => surroundings.detach(),
         };
-        if let Err(e) = left {
+        if let Err(e) = detached {
             // The mount works nevertheless.
             eprintln!("segno: the server could not detach from the terminal: {e}");
         }
@@ -132,7 +132,7 @@ fn tell(waiting: &mut File) -> io::Result<()> {
     }
 }
 
-impl Surroundings {
+impl DetachedOutput {
     fn detach(self) -> io::Result<()> {
         rustix::process::setsid()?;
         // Otherwise ps(1) shows "exe", after /proc/self/exe.

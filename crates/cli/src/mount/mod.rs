@@ -1,10 +1,10 @@
 //! Mounting: options, the server in the foreground or background, the mount table.
 mod background;
-pub mod keeper;
 pub mod options;
 pub mod remount;
 mod server;
 pub mod server_process;
+pub mod supervisor;
 pub mod table;
 pub mod volume;
 

@@ -43,7 +43,7 @@ impl Plan {
         let s = &self.settings;
         let mut fuse = FuseOptions {
             source: self.image.display().to_string(),
-            claim: device.and_then(BlockDevice::claim),
+            exclusive_open: device.and_then(BlockDevice::exclusive_open),
             read_only: s.engine.read_only,
             acl: s.fuse.checks_acl(&s.engine),
             in_force: s.in_force().to_string(),
@@ -70,7 +70,7 @@ impl Plan {
     }
 
     /// The rights of the server. It opens a further descriptor of the connection for each thread, and the device again if the mount did not
-    /// claim it. Its threads change their scheduling policy.
+    /// open it exclusively. Its threads change their scheduling policy.
     fn confinement(&self, verbose: &ConfineOption) -> Confinement {
         let fuse = &self.settings.fuse;
         let has_old_zones = || {
@@ -79,7 +79,7 @@ impl Plan {
         };
         Confinement::new(verbose)
             .device(Path::new("/dev/fuse"))
-            .claims(&self.image)
+            .opens_exclusively(&self.image)
             .places_threads()
             .given(fuse.transport != Choice::Classic, Confinement::makes_rings)
             .given(!fuse.no_sched_idle && !segno_fuse::permit_sched_idle(), Confinement::sets_policies)

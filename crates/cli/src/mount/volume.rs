@@ -1,6 +1,6 @@
 //! The volume of a server: opened with the settings of a mount, closed clean.
-use super::keeper;
 use super::options::{Settings, compress};
+use super::supervisor;
 use crate::exit::WithCode;
 use crate::{external_journal, image, out, store};
 use anyhow::{Context, Result, anyhow};
@@ -107,13 +107,13 @@ impl Served {
         let done = served.and(closed).and(ended);
         if self.stopped.load(Ordering::Acquire) {
             let why = done.err().unwrap_or_else(|| anyhow!("the volume on {} stopped", self.image.display()));
-            return Err(WithCode(keeper::STOPPED, why).into());
+            return Err(WithCode(supervisor::STOPPED, why).into());
         }
         done
     }
 }
 
-/// Prints notices, and ends the server if the volume stops: the keeper of the mount makes it again,
+/// Prints notices, and ends the server if the volume stops: the supervisor of the mount makes it again,
 /// read-only.
 fn ending(stopped: Arc<AtomicBool>) -> Observer {
     Observer::new(move |notice| {

@@ -1,5 +1,5 @@
 //! Pictures as PNG, on white.
-use super::shapes::{Paint, Picture, Shape, Squares, Text};
+use super::shapes::{CellStyle, Picture, Shape, Squares, Text};
 use anyhow::Result;
 use embedded_graphics::mono_font::MonoTextStyle;
 use embedded_graphics::mono_font::iso_8859_1::FONT_10X20;
@@ -34,12 +34,12 @@ pub fn file(picture: &Picture) -> Result<Vec<u8>> {
 
 fn squares_on(canvas: &mut Canvas, squares: &Squares) -> Result<(), Infallible> {
     let style = match squares.paint {
-        Paint::Fill(colour, percent) => {
+        CellStyle::Fill(colour, percent) => {
             let share = u32::from(percent.min(100));
             let [r, g, b] = colour.map(|c| ((u32::from(c) * share + 255 * (100 - share)) / 100) as u8);
             PrimitiveStyle::with_fill(Rgb888::new(r, g, b))
         }
-        Paint::Outline => PrimitiveStyle::with_stroke(OUTLINE, 1),
+        CellStyle::Outline => PrimitiveStyle::with_stroke(OUTLINE, 1),
     };
     let side = Size::new_equal(squares.side as u32);
     squares.at.iter().try_for_each(|at| Rectangle::new(point(*at), side).into_styled(style).draw(canvas))
@@ -49,7 +49,7 @@ fn text_on(canvas: &mut Canvas, text: &Text) -> Result<(), Infallible> {
     let alignment = if text.ends_there { Alignment::Right } else { Alignment::Left };
     let style = MonoTextStyle::new(&FONT_10X20, INK);
     if text.is_title {
-        let mut twice = Twice { canvas, origin: point(text.at) };
+        let mut twice = DoubleSize { canvas, origin: point(text.at) };
         Line::new(&text.line, Point::zero(), style).draw(&mut twice)?;
     } else {
         Line::with_alignment(&text.line, point(text.at), style, alignment).draw(canvas)?;
@@ -89,18 +89,18 @@ impl DrawTarget for Canvas {
 }
 
 /// A canvas with pixels of twice the size, from this point on.
-struct Twice<'a> {
+struct DoubleSize<'a> {
     canvas: &'a mut Canvas,
     origin: Point,
 }
 
-impl Dimensions for Twice<'_> {
+impl Dimensions for DoubleSize<'_> {
     fn bounding_box(&self) -> Rectangle {
         self.canvas.bounding_box()
     }
 }
 
-impl DrawTarget for Twice<'_> {
+impl DrawTarget for DoubleSize<'_> {
     type Color = Rgb888;
     type Error = Infallible;
 

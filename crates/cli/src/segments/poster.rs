@@ -1,7 +1,7 @@
 //! A map as a self-contained picture: title, cells with addresses, ages, legends, and the command line that
 //! made it.
 use super::grid::{Cell, Grid};
-use super::shapes::{Paint, Picture, Shape, Squares, Text, age, cells};
+use super::shapes::{CellStyle, Picture, Shape, Squares, Text, age, cells};
 use super::{Content, Segments};
 use crate::usage::Usage;
 use segno_format::size;
@@ -98,20 +98,20 @@ fn segment_bytes() -> u64 {
     u64::from(BLOCKS_PER_SEG) * BLOCK_SIZE as u64
 }
 
-fn types(found: &Segments) -> Vec<(Paint, String)> {
+fn types(found: &Segments) -> Vec<(CellStyle, String)> {
     let totals = found.totals().into_iter().filter(|t| t.segments > 0);
     let entry = |t: super::Total| {
         let full =
             if t.content == Content::Free { String::new() } else { format!(", {} % full", t.percent()) };
-        (Paint::Fill(t.content.colour(), 100), format!("{}: {}{full}", t.content.name(), t.segments))
+        (CellStyle::Fill(t.content.colour(), 100), format!("{}: {}{full}", t.content.name(), t.segments))
     };
     totals.map(entry).collect()
 }
 
-fn ages(grid: &Grid) -> Vec<(Paint, String)> {
+fn ages(grid: &Grid) -> Vec<(CellStyle, String)> {
     let mut seconds: Vec<u64> = grid.cells.iter().filter_map(|c| c.age).collect();
     seconds.sort_unstable();
-    let mut entries: Vec<(Paint, String)> = Vec::new();
+    let mut entries: Vec<(CellStyle, String)> = Vec::new();
     for (name, paint) in seconds.into_iter().map(age) {
         if entries.last().is_none_or(|(last, _)| *last != paint) {
             entries.push((paint, name.into()));
@@ -143,7 +143,7 @@ impl Poster {
         }
     }
 
-    fn panel(&mut self, found: &Segments, grid: &Grid, pitch: usize, paint: fn(&Cell) -> Paint) {
+    fn panel(&mut self, found: &Segments, grid: &Grid, pitch: usize, paint: fn(&Cell) -> CellStyle) {
         let top = self.bottom + LINE / 2;
         for row in (0..grid.rows()).step_by(LINE.div_ceil(pitch)) {
             let first = u32::try_from(row * grid.columns * grid.per_cell).unwrap_or(u32::MAX);
@@ -156,7 +156,7 @@ impl Poster {
     }
 
     /// Entries in two columns.
-    fn legend(&mut self, entries: &[(Paint, String)]) {
+    fn legend(&mut self, entries: &[(CellStyle, String)]) {
         for (i, (paint, text)) in entries.iter().enumerate() {
             let x = MARGIN + i % 2 * (WIDTH / 2);
             if i % 2 == 0 {

@@ -18,14 +18,14 @@ pub enum Shape {
 
 /// Squares of one paint.
 pub struct Squares {
-    pub paint: Paint,
+    pub paint: CellStyle,
     pub side: usize,
     /// The upper left corners.
     pub at: Vec<(usize, usize)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Paint {
+pub enum CellStyle {
     /// A colour, and the percentage of it that covers the background.
     Fill([u8; 3], u8),
     Outline,
@@ -51,37 +51,37 @@ const AGES: [(u64, &str, [u8; 3]); 6] = [
 ];
 
 /// Name and paint of an age.
-pub fn age(seconds: u64) -> (&'static str, Paint) {
+pub fn age(seconds: u64) -> (&'static str, CellStyle) {
     let [young @ .., old] = AGES;
     let (_, name, colour) = young.into_iter().find(|(below, ..)| seconds < *below).unwrap_or(old);
-    (name, Paint::Fill(colour, 100))
+    (name, CellStyle::Fill(colour, 100))
 }
 
 impl Cell {
     /// Its type; the emptier, the fainter.
-    pub fn by_content(&self) -> Paint {
+    pub fn by_content(&self) -> CellStyle {
         let percent = match self.content {
             Content::Free => 20,
             Content::Damaged => 100,
             Content::Of(_) => 30 + 70 * self.level.min(LEVELS) as u16 / u16::from(LEVELS),
         };
-        Paint::Fill(self.content.colour(), u8::try_from(percent).unwrap_or(100))
+        CellStyle::Fill(self.content.colour(), u8::try_from(percent).unwrap_or(100))
     }
 
-    pub fn by_age(&self) -> Paint {
-        let unused = Paint::Fill(Content::Free.colour(), 20);
+    pub fn by_age(&self) -> CellStyle {
+        let unused = CellStyle::Fill(Content::Free.colour(), 20);
         self.age.map_or(unused, |seconds| age(seconds).1)
     }
 }
 
 /// The cells of a grid as squares, a shape for each paint, from this corner on.
-pub fn cells(grid: &Grid, pitch: usize, corner: (usize, usize), paint: fn(&Cell) -> Paint) -> Vec<Shape> {
-    let mut by_paint: BTreeMap<Paint, Vec<(usize, usize)>> = BTreeMap::new();
+pub fn cells(grid: &Grid, pitch: usize, corner: (usize, usize), paint: fn(&Cell) -> CellStyle) -> Vec<Shape> {
+    let mut by_paint: BTreeMap<CellStyle, Vec<(usize, usize)>> = BTreeMap::new();
     for (x, y, cell) in grid.placed() {
         let at = (corner.0 + x * pitch, corner.1 + y * pitch);
         by_paint.entry(paint(&cell)).or_default().push(at);
         if cell.open {
-            by_paint.entry(Paint::Outline).or_default().push(at);
+            by_paint.entry(CellStyle::Outline).or_default().push(at);
         }
     }
     let side = pitch - (pitch / 8).max(1);

@@ -1,5 +1,5 @@
 //! Pictures as SVG: a path for each paint, so that large volumes stay small files.
-use super::shapes::{Paint, Picture, Shape, Squares, Text};
+use super::shapes::{CellStyle, Picture, Shape, Squares, Text};
 use segno_format::text;
 use std::fmt::Write;
 
@@ -43,10 +43,10 @@ fn svg(picture: &Picture, size: &str, before: &str) -> String {
 
 fn path(squares: &Squares) -> String {
     let paint = match squares.paint {
-        Paint::Fill([r, g, b], percent) => {
+        CellStyle::Fill([r, g, b], percent) => {
             format!("fill=\"#{r:02x}{g:02x}{b:02x}\" fill-opacity=\"{:.2}\"", f32::from(percent) / 100.0)
         }
-        Paint::Outline => "fill=\"none\" stroke=\"#606060\" stroke-width=\"2\"".to_owned(),
+        CellStyle::Outline => "fill=\"none\" stroke=\"#606060\" stroke-width=\"2\"".to_owned(),
     };
     let mut path = String::new();
     let side = squares.side;

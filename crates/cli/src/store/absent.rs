@@ -21,7 +21,7 @@ pub fn create(url: &Path, _: u64, _: &MkfsOptions, _: bool, _: &Settings) -> Res
     refuse(url)
 }
 
-pub fn left_by(url: &Path, _: u32) -> Result<Option<String>> {
+pub fn why_not_closed(url: &Path, _: u32) -> Result<Option<String>> {
     refuse(url)
 }
 

@@ -61,7 +61,7 @@ fn options(read_only: bool, settings: &Settings) -> Options {
             bytes: settings.cache_bytes,
             writeback: settings.writeback,
         }),
-        with_left: settings.with_left,
+        with_left: settings.with_tail,
         observer: report,
         ..Options::default()
     }
@@ -104,9 +104,9 @@ pub fn drain(url: &Path, dir: &Path, insecure: bool) -> Result<()> {
 }
 
 /// Opens the device with the staged objects of a cache that the store lacks.
-pub fn with_left(url: &Path, dir: &Path, insecure: bool) -> Result<StoreDevice> {
+pub fn device_with_tail(url: &Path, dir: &Path, insecure: bool) -> Result<StoreDevice> {
     let cache = Some(existing(dir)?.to_owned());
-    device(url, true, &Settings { insecure, cache, with_left: true, ..Settings::default() })
+    device(url, true, &Settings { insecure, cache, with_tail: true, ..Settings::default() })
 }
 
 fn existing(dir: &Path) -> Result<&Path> {
@@ -115,7 +115,7 @@ fn existing(dir: &Path) -> Result<&Path> {
 }
 
 /// Why the volume of a server that has ended is not closed; `None` if it is.
-pub fn left_by(url: &Path, pid: u32) -> Result<Option<String>> {
+pub fn why_not_closed(url: &Path, pid: u32) -> Result<Option<String>> {
     let (store, prefix) = parse(url)?.open(true)?;
     let url = url.display();
     Ok(match segno_store::ended(store, &prefix, pid)? {

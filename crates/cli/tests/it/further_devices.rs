@@ -123,13 +123,13 @@ impl Several {
     fn assert_refused(&self, commands: &[Row], first: &str, watched: &[&Path]) {
         for (row, code, _) in commands {
             let (before, out) = (self.content(), self.out());
-            let witnesses: Vec<Witness> = watched.iter().map(|path| Witness::of(path)).collect();
+            let watches: Vec<OpenWatch> = watched.iter().map(|path| OpenWatch::of(path)).collect();
             let refused = segno(&self.words(row, first));
             let said = stderr(&refused);
             assert_eq!(refused.status.code(), Some(*code), "{row:?}: {said}");
             assert!(said.contains(REFUSAL) && said.lines().count() == 1, "{row:?}: {said}");
             assert!(said.trim_end().chars().all(|c| !c.is_control()), "{row:?}: {said:?}");
-            assert!(witnesses.iter().all(|w| !w.was_opened()), "{row:?} has opened a recorded path");
+            assert!(watches.iter().all(|w| !w.was_opened()), "{row:?} has opened a recorded path");
             assert!(self.content() == before, "{row:?} has written");
             assert!(!out.exists(), "{row:?} has made its target");
         }
@@ -146,9 +146,9 @@ fn record_on(first: &str, index: u64, path: &[u8]) {
 }
 
 /// Whether a file is opened from now on.
-struct Witness(OwnedFd);
+struct OpenWatch(OwnedFd);
 
-impl Witness {
+impl OpenWatch {
     fn of(path: &Path) -> Self {
         let events = inotify::init(CreateFlags::NONBLOCK).unwrap();
         inotify::add_watch(&events, path, WatchFlags::OPEN).unwrap();
@@ -186,13 +186,13 @@ fn every_command_proposes_the_command_line_that_names_the_devices() {
     several.assert_refused(COMMANDS, first, &[second.as_ref(), third.as_ref()]);
     for (row, _, code) in COMMANDS {
         let Some(code) = *code else { continue };
-        let witness = Witness::of(second.as_ref());
+        let watch = OpenWatch::of(second.as_ref());
         let refused = stderr(&segno(&several.words(row, first)));
         several.out();
         let named = proposed(&refused);
         let said = stderr(&named);
         assert_eq!(named.status.code(), Some(code), "{row:?}: {said}");
-        assert!(!said.contains(REFUSAL) && witness.was_opened(), "{row:?}: {said}");
+        assert!(!said.contains(REFUSAL) && watch.was_opened(), "{row:?}: {said}");
     }
     // The devices as operands.
     for command in ["info", "check"] {
@@ -279,7 +279,7 @@ fn the_library_opens_the_devices_that_are_named_and_no_other() {
     let several = Several::new();
     let [first, second, third] = &several.devices;
     let before = several.content();
-    let (witness, target) = (Witness::of(second.as_ref()), several.out());
+    let (watch, target) = (OpenWatch::of(second.as_ref()), several.out());
     let device = segno::Device::open_read_only(first).unwrap();
     let extract = |options| segno::extract(first, &target, &options).map(|_| ());
     let build = |options| segno::build(first, several.scratch.path("built"), &options).map(|_| ());
@@ -297,7 +297,7 @@ fn the_library_opens_the_devices_that_are_named_and_no_other() {
         );
         assert!(said.ends_with(&format!("\"{second}\", \"{third}\"")), "{said}");
     }
-    assert!(!witness.was_opened() && several.content() == before);
+    assert!(!watch.was_opened() && several.content() == before);
     drop(device);
     let device = segno::Device::open_several_read_only(&several.devices).unwrap();
     assert!(segno::check(&device).unwrap().is_clean());
@@ -305,7 +305,7 @@ fn the_library_opens_the_devices_that_are_named_and_no_other() {
     let devices = vec![second.into(), third.into()];
     extract(segno::ExtractOptions { devices: devices.clone(), ..Default::default() }).unwrap();
     build(segno::BuildOptions { devices, ..Default::default() }).unwrap();
-    assert!(witness.was_opened() && several.content() == before);
+    assert!(watch.was_opened() && several.content() == before);
     drop(device);
     // A format needs no other device.
     let device = segno::Device::open(first).unwrap();
@@ -326,11 +326,11 @@ fn a_mount_of_an_image_opens_the_devices_that_are_named() {
     for mount in
         [&["mount", first, &dir][..], &["mount", "-o", "ro", first, &dir], &["mount", "-f", first, &dir]]
     {
-        let (before, witness) = (several.content(), Witness::of(second.as_ref()));
+        let (before, watch) = (several.content(), OpenWatch::of(second.as_ref()));
         let refused = segno(mount);
         let said = stderr(&refused);
         assert!(refused.status.code() == Some(1) && said.contains(REFUSAL), "{mount:?}: {said}");
-        assert!(!witness.was_opened() && several.content() == before, "{mount:?}");
+        assert!(!watch.was_opened() && several.content() == before, "{mount:?}");
         if mount.contains(&"-f") {
             continue;
         }

@@ -11,7 +11,7 @@ use std::thread;
 
 #[path = "../../src/mount/options/kernel_table.rs"]
 mod kernel_table;
-use kernel_table::Fate::{self, Ignored, Refused, Works};
+use kernel_table::Handling::{self, Ignored, Refused, Works};
 use kernel_table::{ANDROID, KERNEL, USUAL};
 
 /// Mounts at a time; each has its own volume.
@@ -65,7 +65,7 @@ impl Mount {
         output(&["check", "-q", &self.image]);
     }
 
-    fn try_one(&self, fate: Fate, word: &str) {
+    fn try_one(&self, fate: Handling, word: &str) {
         if fate == Refused {
             let (code, said) = refusal(&["mount", "-o", word, &self.image, &self.dir]);
             let advice = said.strip_prefix(&format!("segno: mount option {word} is not supported: "));
@@ -97,7 +97,7 @@ fn each_is_mounted_alone() {
     }
     let words = KERNEL.iter().flat_map(|(fate, words)| words.split(' ').map(move |word| (*fate, word)));
     let of_recovery = ["ro,norecovery", "ro,disable_roll_forward"].map(|words| (Works, words));
-    let all: Vec<(Fate, &str)> = words.chain(of_recovery).collect();
+    let all: Vec<(Handling, &str)> = words.chain(of_recovery).collect();
     let next = AtomicUsize::new(0);
     thread::scope(|scope| {
         for _ in 0..WORKERS {

@@ -95,10 +95,10 @@ fn a_mount_comes_back_with_all_that_was_synced() {
         assert!(matches!(error, Some(ErrorKind::NotConnected | ErrorKind::ConnectionAborted)), "{error:?}");
         fs::write(dir.join("after"), "more").unwrap();
         drop(synced);
-        let keeper = process(parent_of(second));
+        let supervisor = process(parent_of(second));
         kept.unmount();
         // The process that keeps the mount ends with it.
-        wait_for_end(&keeper);
+        wait_for_end(&supervisor);
         assert!(output(&["check", &kept.scratch.image()]).contains("after a clean unmount"));
         assert_eq!(output(&["cat", &kept.scratch.image(), "/after"]), "more");
     }
@@ -126,12 +126,12 @@ fn wait_until_small(pid: i32, kind: &str, most: u64) {
 #[test]
 fn the_process_that_keeps_a_mount_is_small_and_has_nothing_of_the_volume() {
     let Some(kept) = Kept::new(OPTIONS) else { return };
-    let keeper = parent_of(server_of(&kept.dir).unwrap());
+    let supervisor = parent_of(server_of(&kept.dir).unwrap());
     // The program of the tests has more relocations than that of users; how many pages of a file one access maps is the kernel's choice.
-    wait_until_small(keeper, "RssAnon:", 1536);
-    wait_until_small(keeper, "RssFile:", 3072);
+    wait_until_small(supervisor, "RssAnon:", 1536);
+    wait_until_small(supervisor, "RssFile:", 3072);
     let image = fs::canonicalize(kept.scratch.image()).unwrap();
-    let open = fs::read_dir(format!("/proc/{keeper}/fd")).unwrap();
+    let open = fs::read_dir(format!("/proc/{supervisor}/fd")).unwrap();
     let holds = |fd: std::io::Result<fs::DirEntry>| {
         fs::read_link(fd.unwrap().path()).is_ok_and(|to| to == image || to == Path::new("/dev/fuse"))
     };
@@ -153,12 +153,12 @@ fn three_deaths_within_a_minute_end_it() {
     ]);
     fs::write(kept.dir.join("synced"), "content").unwrap();
     File::open(kept.dir.join("synced")).unwrap().sync_all().unwrap();
-    let keeper = process(parent_of(kill_and_wait(&kept.dir)));
+    let supervisor = process(parent_of(kill_and_wait(&kept.dir)));
     wait_for_line(&log, &format!("what a crash left on {} was replayed", kept.scratch.image()));
     kill_and_wait(&kept.dir);
     let last = server_of(&kept.dir).unwrap();
     kill_process(Pid::from_raw(last).unwrap(), Signal::KILL).unwrap();
-    wait_for_end(&keeper);
+    wait_for_end(&supervisor);
     let said = read_to_string(&log).unwrap();
     assert_eq!(said.matches("was killed by signal 9; mounting again").count(), 2, "{said}");
     assert!(
@@ -217,11 +217,11 @@ fn a_mount_that_somebody_else_made_is_left_alone() {
     }
     let Some(kept) = Kept::new(OPTIONS) else { return };
     let server = server_of(&kept.dir).unwrap();
-    let keeper = process(parent_of(server));
+    let supervisor = process(parent_of(server));
     mount("none", &kept.dir, "tmpfs", MountFlags::empty(), c"").unwrap();
     fs::write(kept.dir.join("kept"), "kept").unwrap();
     kill_process(Pid::from_raw(server).unwrap(), Signal::KILL).unwrap();
-    wait_for_end(&keeper);
+    wait_for_end(&supervisor);
     assert_eq!(read_to_string(kept.dir.join("kept")).unwrap(), "kept");
     unmount(&kept.dir, UnmountFlags::empty()).unwrap();
     // That of the server, if the broker could not reach it below the other one.
@@ -239,9 +239,9 @@ fn children_of(pid: i32) -> Vec<i32> {
 fn a_mount_whose_broker_was_killed_first_comes_back() {
     let Some(kept) = Kept::new(OPTIONS) else { return };
     let server = server_of(&kept.dir).unwrap();
-    let keeper = parent_of(server);
+    let supervisor = parent_of(server);
     let brokers: Vec<i32> =
-        [keeper, server].into_iter().flat_map(children_of).filter(|&pid| pid != server).collect();
+        [supervisor, server].into_iter().flat_map(children_of).filter(|&pid| pid != server).collect();
     assert_eq!(brokers.len(), 1, "{brokers:?}");
     let broker = process(brokers[0]);
     kill_process(Pid::from_raw(brokers[0]).unwrap(), Signal::KILL).unwrap();
@@ -255,13 +255,13 @@ fn a_mount_whose_broker_was_killed_first_comes_back() {
 fn another_volume_at_the_path_of_the_image_is_not_mounted() {
     let Some(kept) = Kept::new(OPTIONS) else { return };
     let server = server_of(&kept.dir).unwrap();
-    let keeper = process(parent_of(server));
+    let supervisor = process(parent_of(server));
     let image = kept.scratch.image();
     fs::rename(&image, kept.scratch.path("first")).unwrap();
     File::create(&image).unwrap().set_len(64 << 20).unwrap();
     output(&["mkfs", "-q", &image]);
     kill_process(Pid::from_raw(server).unwrap(), Signal::KILL).unwrap();
-    wait_for_end(&keeper);
+    wait_for_end(&supervisor);
     assert_eq!(server_of(&kept.dir), None);
 }
 

@@ -20,7 +20,7 @@ struct Bench {
 
 /// The messages and the exit code of a command; `None` if a signal ended it.
 #[derive(Debug)]
-struct Said {
+struct RunOutput {
     code: Option<i32>,
     out: String,
     err: String,
@@ -58,13 +58,13 @@ impl Bench {
         S3::serve(&self.path("bucket"), change)
     }
 
-    fn run(&self, store: &S3, args: &[&str]) -> Said {
+    fn run(&self, store: &S3, args: &[&str]) -> RunOutput {
         let key = [("AWS_ACCESS_KEY_ID", "k"), ("AWS_SECRET_ACCESS_KEY", "s3cr3t")];
         self.run_with(args, &[&[("AWS_ENDPOINT_URL_S3", store.endpoint.as_str())][..], &key].concat())
     }
 
     /// Runs the command with these variables and no other ones of AWS.
-    fn run_with(&self, args: &[&str], variables: &[(&str, &str)]) -> Said {
+    fn run_with(&self, args: &[&str], variables: &[(&str, &str)]) -> RunOutput {
         let mut command = Command::new("sh");
         command
             .arg("-c")
@@ -76,7 +76,7 @@ impl Bench {
         command.args(args).env("HOME", self.path("home")).envs(variables.iter().copied());
         let done = command.output().unwrap();
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-        Said { code: done.status.code(), out: text(&done.stdout), err: text(&done.stderr) }
+        RunOutput { code: done.status.code(), out: text(&done.stdout), err: text(&done.stderr) }
     }
 
     /// The newest object of a kind.
@@ -102,7 +102,7 @@ impl Bench {
 
 /// One message, and nothing of the runtime.
 #[track_caller]
-fn is_message(said: &Said, case: &str) {
+fn is_message(said: &RunOutput, case: &str) {
     assert!(said.code.is_some_and(|code| code != 0), "{case}: {said:?}");
     for bad in ["panicked", "memory allocation", "s3cr3t", "<?xml", "<Error>"] {
         assert!(!said.err.contains(bad), "{case}: {said:?}");
@@ -120,9 +120,9 @@ fn a_volume_on_a_store_is_read_and_checked() {
 }
 
 /// How the answer to a read is spoiled.
-type Spoil = (&'static str, fn(Answer) -> Answer);
+type Corruption = (&'static str, fn(Answer) -> Answer);
 
-const SPOILS: [Spoil; 4] = [
+const SPOILS: [Corruption; 4] = [
     ("a length of 1 TiB", |answer| Answer {
         length: Some((1u64 << 40).to_string()),
         endless: 1 << 30,
@@ -221,7 +221,7 @@ fn sizes_in_objects_take_no_memory() {
 
 /// Pages without end; minutes with `ENDLESS=1`.
 #[test]
-fn a_listing_without_end_is_left() {
+fn a_listing_without_end_is_abandoned() {
     if std::env::var_os("ENDLESS").is_none() {
         return;
     }

@@ -29,7 +29,7 @@ enum Class {
     Super,
     Encrypted,
     Machine,
-    Mapped,
+    Member,
     Journal,
 }
 
@@ -60,7 +60,7 @@ impl Signature {
             Class::Packed | Class::Archive => ": unpack it first",
             Class::Encrypted => ": open it with cryptsetup, and name the device in /dev/mapper",
             Class::Machine => ": make a raw image of it first, with `qemu-img convert`",
-            Class::Mapped => ": name the device that is made of it, below /dev",
+            Class::Member => ": name the device that is made of it, below /dev",
             Class::Journal => ": name the volume that it belongs to",
         };
         step.to_owned()
@@ -116,9 +116,9 @@ static SIGNATURES: &[Signature] = &[
     mark(0x20, b"NXSB", Class::FileSystem, "an APFS container"),
     mark(4086, b"SWAPSPACE2", Class::FileSystem, "swap space"),
     mark(4086, b"SWAP-SPACE", Class::FileSystem, "swap space"),
-    mark(512, b"LABELONE", Class::Mapped, "an LVM physical volume"),
-    mark(0x1000, &[0xFC, 0x4E, 0x2B, 0xA9], Class::Mapped, "a member of a Linux RAID"),
-    mark(0, &[0xFC, 0x4E, 0x2B, 0xA9], Class::Mapped, "a member of a Linux RAID"),
+    mark(512, b"LABELONE", Class::Member, "an LVM physical volume"),
+    mark(0x1000, &[0xFC, 0x4E, 0x2B, 0xA9], Class::Member, "a member of a Linux RAID"),
+    mark(0, &[0xFC, 0x4E, 0x2B, 0xA9], Class::Member, "a member of a Linux RAID"),
     mark(0x1000, b"gDla", Class::Super, "an Android super image"),
     mark(0, &[0x3A, 0xFF, 0x26, 0xED], Class::Packed, "an Android sparse image"),
     mark(0, b"ANDROID!", Class::Packed, "an Android boot image"),

@@ -39,7 +39,7 @@ impl Drop for LockedFile {
 /// Locks a range against other users, with `shared` only against writers; false if it is in use. A user of a part shares the
 /// flock(2) with users of other parts.
 pub(crate) fn lock(file: &File, shared: bool, range: &Range<u64>) -> io::Result<bool> {
-    // udev takes flock(2) on block devices; the claim is the lock of those.
+    // udev takes flock(2) on block devices; `O_EXCL` is the lock of those.
     if file.metadata()?.is_file() {
         let operation = match shared || *range != WHOLE {
             true => FlockOperation::NonBlockingLockShared,
@@ -53,11 +53,11 @@ pub(crate) fn lock(file: &File, shared: bool, range: &Range<u64>) -> io::Result<
     }
     match lock_range(file, if shared { libc::F_RDLCK } else { libc::F_WRLCK }, range) {
         Err(Errno::AGAIN | Errno::ACCESS) => {
-            // So that the holders of the file are others. Fails on devices, which have none.
+            // So that the lock owners found are others. Fails on devices, which have none.
             let _unlocked = flock(file, FlockOperation::Unlock);
             Ok(false)
         }
-        // File systems without range locks, or a file that is open for reading: flock(2) or the claim has to do.
+        // File systems without range locks, or a file that is open for reading: flock(2) or `O_EXCL` has to do.
         Ok(()) | Err(Errno::INVAL | Errno::NOLCK | Errno::NOSYS | Errno::OPNOTSUPP | Errno::BADF) => Ok(true),
         Err(e) => Err(e.into()),
     }
@@ -82,15 +82,15 @@ fn lock_range(file: &File, kind: i32, range: &Range<u64>) -> Result<(), Errno> {
 }
 
 /// The processes that hold flock(2) locks of a file, as far as /proc shows them.
-pub(crate) fn processes(file: &File) -> Vec<u32> {
+pub(crate) fn lock_owners(file: &File) -> Vec<u32> {
     let (Ok(meta), Ok(locks)) = (file.metadata(), std::fs::read_to_string("/proc/locks")) else {
         return Vec::new();
     };
-    holders_in(&locks, meta.dev(), meta.ino())
+    lock_owners_in(&locks, meta.dev(), meta.ino())
 }
 
 /// Lines are `N: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE 0 EOF`; waiting requests have `->` after the number.
-fn holders_in(locks: &str, dev: u64, ino: u64) -> Vec<u32> {
+fn lock_owners_in(locks: &str, dev: u64, ino: u64) -> Vec<u32> {
     let id = format!("{:02x}:{:02x}:{ino}", major(dev), minor(dev));
     let pid = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();
@@ -141,18 +141,18 @@ mod tests {
         let guest = open();
         lock_range(&guest, libc::F_RDLCK, &(101..102)).unwrap();
         let refused = open();
-        assert!(!lock(&refused, false, &WHOLE).unwrap() && processes(&refused).is_empty());
+        assert!(!lock(&refused, false, &WHOLE).unwrap() && lock_owners(&refused).is_empty());
     }
 
     #[test]
-    fn holders_are_found_by_device_and_inode() {
+    fn lock_owners_are_found_by_device_and_inode() {
         let locks = "1: POSIX  ADVISORY  WRITE 7 08:01:55 0 EOF\n2: FLOCK  ADVISORY  WRITE 1234 08:01:55 0 EOF\n\
                      2: -> FLOCK  ADVISORY  READ 99 08:01:55 0 EOF\n3: FLOCK  ADVISORY  READ 5 08:02:55 0 EOF\n";
-        assert_eq!(holders_in(locks, rustix::fs::makedev(8, 1), 55), [1234]);
+        assert_eq!(lock_owners_in(locks, rustix::fs::makedev(8, 1), 55), [1234]);
         let (_file, open) = file();
         let held = LockedFile(open());
         assert!(lock(&held, false, &WHOLE).unwrap());
-        assert_eq!(processes(&held), [std::process::id()]);
+        assert_eq!(lock_owners(&held), [std::process::id()]);
         drop(held);
         assert!(lock(&open(), false, &WHOLE).unwrap());
     }

@@ -63,8 +63,8 @@ impl LoopDevice {
         Some(Self { path, numbers, backing, backing_path, autoclear, stacked })
     }
 
-    /// Whether it is claimed, for example by a mount, as far as this process can detect.
-    pub(super) fn is_claimed(&self) -> bool {
+    /// Whether it is opened exclusively, for example by a mount, as far as this process can detect.
+    pub(super) fn is_opened_exclusively(&self) -> bool {
         let flags = (OFlags::EXCL | OFlags::NONBLOCK).bits().cast_signed();
         let opened = File::options().read(true).custom_flags(flags).open(&self.path);
         opened.is_err_and(|e| e.raw_os_error() == Some(libc::EBUSY))

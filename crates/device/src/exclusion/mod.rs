@@ -1,7 +1,7 @@
 //! Exclusion of other users of the same storage. [`Use`] is the table; everything that opens storage passes
 //! through here.
 //!
-//! Others are seen by advisory locks of the bytes in use, by the exclusive claim of block devices, and by the
+//! Others are seen by advisory locks of the bytes in use, by `O_EXCL` on block devices, and by the
 //! loop devices and mounts that the kernel reports by number. Names in the mount table prove nothing: any
 //! user chooses the source of a FUSE mount.
 mod lock;
@@ -14,12 +14,12 @@ pub(crate) use lock::LockedFile;
 pub use mounts::Mount;
 pub use table::{Other, Use};
 
-use crate::claim::Claim;
-use crate::holder::Holder;
+use crate::exclusive_open::ExclusiveOpen;
+use crate::in_use_by::InUseBy;
 use crate::location::Location;
 use crate::storage_kind::{StorageKind, kind};
 use crate::{DeviceError, OpenOptions};
-use lock::{lock, processes};
+use lock::{lock, lock_owners};
 use loops::LoopDevice;
 pub use loops::STAND_IN_OFFSET;
 pub use place::share_storage;
@@ -39,10 +39,10 @@ struct View {
     loops: Vec<LoopDevice>,
 }
 
-/// Claims a block device; `None` if a mount that the use tolerates has the claim.
-pub(crate) fn claim(path: &Path, usage: Use) -> Result<Option<Claim>, DeviceError> {
-    let refused = match Claim::take(path) {
-        Ok(claim) => return Ok(Some(claim)),
+/// Opens a block device exclusively; `None` if a mount that the use tolerates has it.
+pub(crate) fn open_exclusively(path: &Path, usage: Use) -> Result<Option<ExclusiveOpen>, DeviceError> {
+    let refused = match ExclusiveOpen::take(path) {
+        Ok(exclusive) => return Ok(Some(exclusive)),
         Err(e @ DeviceError::InUse { .. }) => e,
         Err(e) => return Err(e),
     };
@@ -54,7 +54,7 @@ pub(crate) fn claim(path: &Path, usage: Use) -> Result<Option<Claim>, DeviceErro
         return Ok(None);
     }
     Err(match view.mount_of(&meta, path, &[]) {
-        Some(holder) => in_use(path, holder),
+        Some(by) => in_use(path, by),
         None => refused,
     })
 }
@@ -71,7 +71,7 @@ pub(crate) fn exclude(
         return Ok(None);
     }
     if !locked(path, file, usage, bytes)? {
-        return Err(in_use(path, holder_of(path, file)?));
+        return Err(in_use(path, lock_owner(path, file)?));
     }
     let meta = file.metadata().map_err(|e| DeviceError::io("stat", path, e))?;
     let (view, place) = (View::now(path)?, Place::of(&meta).range(bytes));
@@ -80,7 +80,7 @@ pub(crate) fn exclude(
     view.check(path, &behind, Some(own), usage, DEPTH)?;
     let Some((name, file)) = own.open_backing(usage) else { return Ok(None) };
     if !locked(path, &file, usage, &behind.bytes)? {
-        return Err(in_use(path, holder_of(name, &file)?));
+        return Err(in_use(path, lock_owner(name, &file)?));
     }
     Ok(Some(file))
 }
@@ -88,7 +88,7 @@ pub(crate) fn exclude(
 /// A file or device that is kept from others, and neither read nor written through this.
 #[derive(Debug)]
 pub struct Hold {
-    _claim: Option<Claim>,
+    _exclusive: Option<ExclusiveOpen>,
     /// One for each of its ranges.
     _files: Vec<(LockedFile, Option<LockedFile>)>,
 }
@@ -98,12 +98,12 @@ pub fn hold(path: impl AsRef<Path>, usage: Use) -> Result<Hold, DeviceError> {
     let path = path.as_ref();
     let extents = Location::of(path).extents()?;
     // Opening anything else, such as a FIFO, could block.
-    let claim = match kind(&extents.file)? {
-        StorageKind::BlockDevice => claim(&extents.file, usage)?,
+    let exclusive = match kind(&extents.file)? {
+        StorageKind::BlockDevice => open_exclusively(&extents.file, usage)?,
         StorageKind::Regular => None,
     };
     let files = extents.ranges.iter().map(|bytes| hold_bytes(path, &extents.file, bytes, usage));
-    Ok(Hold { _claim: claim, _files: files.collect::<Result<_, _>>()? })
+    Ok(Hold { _exclusive: exclusive, _files: files.collect::<Result<_, _>>()? })
 }
 
 fn hold_bytes(
@@ -124,21 +124,21 @@ fn locked(path: &Path, file: &File, usage: Use, bytes: &Range<u64>) -> Result<bo
     lock(file, usage.tolerates(Other::Reader), bytes).map_err(|e| DeviceError::io("lock", path, e))
 }
 
-fn in_use(path: &Path, holder: Holder) -> DeviceError {
-    DeviceError::InUse { path: path.display().to_string(), holder }
+fn in_use(path: &Path, by: InUseBy) -> DeviceError {
+    DeviceError::InUse { path: path.display().to_string(), by }
 }
 
-/// The holder of a lock of a file.
-fn holder_of(path: &Path, file: &File) -> Result<Holder, DeviceError> {
-    let processes = processes(file);
+/// The owner of the lock of a file.
+fn lock_owner(path: &Path, file: &File) -> Result<InUseBy, DeviceError> {
+    let processes = lock_owners(file);
     if processes.contains(&std::process::id()) {
-        return Ok(Holder::ThisProcess);
+        return Ok(InUseBy::ThisProcess);
     }
     let meta = file.metadata().map_err(|e| DeviceError::io("stat", path, e))?;
     if let Some(mount) = View::now(path)?.mount_of(&meta, path, &processes) {
         return Ok(mount);
     }
-    Ok(processes.first().map_or(Holder::Unknown, |&pid| Holder::Process { pid, name: program_name(pid) }))
+    Ok(processes.first().map_or(InUseBy::Unknown, |&pid| InUseBy::Process { pid, name: program_name(pid) }))
 }
 
 /// Name of the program that a process runs.
@@ -171,10 +171,10 @@ impl View {
         for device in self.loops.iter().filter(|l| l.backing.overlaps(place) && !is_own(l)) {
             let mounts: Vec<&Mount> =
                 self.mounts.iter().filter(|m| device.numbers.contains(&m.device)).collect();
-            // A claim shows mounts in other namespaces. It is tried only where it decides.
-            let claimed = || usage.tolerates(Other::LoopDevice) && device.is_claimed();
+            // A failed exclusive open shows mounts in other namespaces. It is tried only where it decides.
+            let opened = || usage.tolerates(Other::LoopDevice) && device.is_opened_exclusively();
             let other = match mounts.as_slice() {
-                [] if device.stacked || claimed() => Other::Claim,
+                [] if device.stacked || opened() => Other::ExclusiveOpen,
                 [] => Other::LoopDevice,
                 all if all.iter().all(|m| m.all_read_only) => Other::ReadOnlyLoopMount,
                 _ => Other::Mount,
@@ -182,7 +182,7 @@ impl View {
             if !usage.tolerates(other) {
                 let dir = mounts.last().map(|m| m.dir.clone());
                 let (device, autoclear) = (device.path.clone(), device.autoclear);
-                return Err(in_use(path, Holder::LoopDevice { device, dir, autoclear }));
+                return Err(in_use(path, InUseBy::LoopDevice { device, dir, autoclear }));
             }
             if let (Some(&number), Some(depth)) = (device.numbers.first(), depth.checked_sub(1)) {
                 self.check(path, &Place::of_device(number), own, usage, depth)?;
@@ -201,7 +201,7 @@ impl View {
 
     /// A mount of a file or device that others hold. One that only its source names has to be of root, or of
     /// the user whose process has the lock: other users may give theirs any name.
-    fn mount_of(&self, meta: &Metadata, path: &Path, processes: &[u32]) -> Option<Holder> {
+    fn mount_of(&self, meta: &Metadata, path: &Path, processes: &[u32]) -> Option<InUseBy> {
         let mut places = places(path);
         if places.is_empty() {
             places.push(Place::of(meta));
@@ -223,7 +223,7 @@ impl View {
         };
         let mount = self.mounts.iter().rev().find(is_of)?;
         let (dir, ours, read_only) = (mount.dir.clone(), mount.is_ours(), mount.all_read_only);
-        Some(Holder::Mount { dir, ours, read_only })
+        Some(InUseBy::Mount { dir, ours, read_only })
     }
 }
 

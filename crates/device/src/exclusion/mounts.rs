@@ -46,7 +46,7 @@ impl Mount {
     fn all_from(path: &Path) -> io::Result<Vec<Self>> {
         match std::fs::read(path) {
             Ok(table) => Ok(parse(&table)),
-            // A root directory without /proc: the claim on a block device still shows a mount.
+            // A root directory without /proc: a failed exclusive open of a block device still shows a mount.
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(Vec::new()),
             Err(e) => Err(e),
         }

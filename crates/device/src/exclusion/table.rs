@@ -28,8 +28,8 @@ pub enum Other {
     ReadOnlyLoopMount,
     /// A loop device that is not mounted, or not visibly.
     LoopDevice,
-    /// A claim without a visible mount: device mapper, swap, a mount in another namespace.
-    Claim,
+    /// An exclusive open without a visible mount: device mapper, swap, a mount in another namespace.
+    ExclusiveOpen,
 }
 
 impl Other {
@@ -40,7 +40,7 @@ impl Other {
         Self::ReadOnlyMount,
         Self::ReadOnlyLoopMount,
         Self::LoopDevice,
-        Self::Claim,
+        Self::ExclusiveOpen,
     ];
 }
 
@@ -72,7 +72,7 @@ mod tests {
             let uses = [Use::Write, Use::Repair, Use::Read, Use::Observe];
             uses.into_iter().filter(|u| u.tolerates(other)).collect::<Vec<_>>()
         };
-        for other in [Other::Writer, Other::Mount, Other::Claim] {
+        for other in [Other::Writer, Other::Mount, Other::ExclusiveOpen] {
             assert_eq!(beside(other), [Use::Observe], "{other:?}");
         }
         for other in [Other::Reader, Other::ReadOnlyLoopMount, Other::LoopDevice] {

@@ -29,11 +29,11 @@ pub(crate) const WHOLE: Range<u64> = 0..u64::MAX;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
     file: PathBuf,
-    part: Option<Part>,
+    part: Option<PartSelector>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum PartSelector {
     /// Number or name of an entry of the table.
     Entry(String),
     /// Bytes. Without a length, up to the end of the partition or volume that begins there.
@@ -74,13 +74,13 @@ impl Location {
     /// The bytes of a file from an offset on.
     #[must_use]
     pub fn bytes(file: &Path, offset: u64, len: Option<u64>) -> Self {
-        Self { file: file.to_owned(), part: Some(Part::Bytes { offset, len }) }
+        Self { file: file.to_owned(), part: Some(PartSelector::Bytes { offset, len }) }
     }
 
     /// The entry of a file's partition table with this number, name, label or UUID.
     #[must_use]
     pub fn entry(file: &Path, name: &str) -> Self {
-        Self { file: file.to_owned(), part: Some(Part::Entry(name.to_owned())) }
+        Self { file: file.to_owned(), part: Some(PartSelector::Entry(name.to_owned())) }
     }
 
     /// The file or block device.
@@ -97,20 +97,20 @@ impl Location {
 
     /// Whether its end is given by its length, the file or a table, and not by the volume.
     pub fn has_end(&self) -> Result<bool, DeviceError> {
-        let Some(Part::Bytes { offset, len: None }) = self.part else { return Ok(true) };
+        let Some(PartSelector::Bytes { offset, len: None }) = self.part else { return Ok(true) };
         Ok(table(&self.file)?.is_ok_and(|table| table.entry_at(offset).is_some()))
     }
 
     /// The byte of the file that it is written with; 0 without one.
     #[must_use]
     pub fn offset(&self) -> u64 {
-        if let Some(Part::Bytes { offset, .. }) = self.part { offset } else { 0 }
+        if let Some(PartSelector::Bytes { offset, .. }) = self.part { offset } else { 0 }
     }
 
     /// The location that begins at the same byte, without the name of an entry.
     pub fn by_offset(&self) -> Result<Self, DeviceError> {
         let start = self.extents()?.ranges.first().map_or(0, |range| range.start);
-        let part = (start > 0).then_some(Part::Bytes { offset: start, len: None });
+        let part = (start > 0).then_some(PartSelector::Bytes { offset: start, len: None });
         Ok(Self { file: self.file.clone(), part })
     }
 
@@ -142,7 +142,7 @@ impl Location {
     }
 }
 
-impl Part {
+impl PartSelector {
     fn find(&self, source: &dyn Source) -> io::Result<Result<Vec<Range<u64>>, PartError>> {
         match self {
             Self::Entry(name) => Ok(read_table(source)?.and_then(|table| table.find(name, source))),
@@ -214,27 +214,27 @@ impl Extents {
 }
 
 /// The file and the part that a path with `#` names.
-fn split(path: &Path) -> Option<(PathBuf, Part)> {
+fn split(path: &Path) -> Option<(PathBuf, PartSelector)> {
     let bytes = path.as_os_str().as_bytes();
     let at = bytes.iter().rposition(|&b| b == b'#')?;
     let (file, name) = bytes.split_at_checked(at)?;
     let name = OsStr::from_bytes(name.get(1..)?).to_str()?;
     let is_name = !name.is_empty() && !name.contains('/') && !file.is_empty() && !file.ends_with(b"/");
-    let part = || byte_range(name).unwrap_or_else(|| Part::Entry(name.to_owned()));
+    let part = || byte_range(name).unwrap_or_else(|| PartSelector::Entry(name.to_owned()));
     is_name.then(|| (PathBuf::from(std::ffi::OsString::from_vec(file.to_vec())), part()))
 }
 
 /// `@OFFSET` or `@OFFSET+LENGTH`
-fn byte_range(name: &str) -> Option<Part> {
+fn byte_range(name: &str) -> Option<PartSelector> {
     let digits = name.strip_prefix('@')?;
     let (offset, len) = match digits.split_once('+') {
         Some((offset, len)) => (offset, Some(len.parse().ok()?)),
         None => (digits, None),
     };
-    Some(Part::Bytes { offset: offset.parse().ok()?, len })
+    Some(PartSelector::Bytes { offset: offset.parse().ok()?, len })
 }
 
-impl fmt::Display for Part {
+impl fmt::Display for PartSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Entry(name) => f.write_str(name),

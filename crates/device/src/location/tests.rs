@@ -296,11 +296,11 @@ fn a_location_is_the_path_that_means_it() {
     std::fs::write(&image, "").unwrap();
     for (name, part) in [
         ("a", None),
-        ("a#1", Some(Part::Entry("1".into()))),
-        ("a#vendor_a", Some(Part::Entry("vendor_a".into()))),
-        ("a#@1048576", Some(Part::Bytes { offset: 1 << 20, len: None })),
-        ("a#@512+4096", Some(Part::Bytes { offset: 512, len: Some(4096) })),
-        ("a#@x", Some(Part::Entry("@x".into()))),
+        ("a#1", Some(PartSelector::Entry("1".into()))),
+        ("a#vendor_a", Some(PartSelector::Entry("vendor_a".into()))),
+        ("a#@1048576", Some(PartSelector::Bytes { offset: 1 << 20, len: None })),
+        ("a#@512+4096", Some(PartSelector::Bytes { offset: 512, len: Some(4096) })),
+        ("a#@x", Some(PartSelector::Entry("@x".into()))),
     ] {
         let found = Location::of(&dir.path().join(name));
         assert_eq!(found, Location { file: image.clone(), part }, "{name}");

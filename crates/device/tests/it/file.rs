@@ -190,7 +190,7 @@ fn what_is_written_behind_is_read_back_whatever_the_page_cache_held() {
 /// Destroys what is on the device; a loop device on a scratch file will do.
 #[test]
 #[ignore = "needs a scratch block device named by SEGNO_TEST_BLOCK_DEVICE"]
-fn a_block_device_works_like_a_file_and_is_claimed() {
+fn a_block_device_works_like_a_file_and_is_opened_exclusively() {
     let path = PathBuf::from(std::env::var_os("SEGNO_TEST_BLOCK_DEVICE").unwrap());
     assert_eq!(probe(&path).unwrap().kind, StorageKind::BlockDevice);
     for options in [READ_WRITE, DIRECT] {

@@ -19,11 +19,11 @@ const CALLS: [&str; 7] = [
 const ALLOWED: [(&str, usize, &str); 19] = [
     ("cli/src/commands/check/feedback.rs", 1, "the descriptor for progress"),
     ("cli/src/commands/check/judge.rs", 1, "a block device that is mounted read-only, for its repair"),
-    ("cli/src/commands/check/mend.rs", 2, "an undo file"),
+    ("cli/src/commands/check/repair.rs", 2, "an undo file"),
     ("cli/src/commands/sparse.rs", 1, "an image that is held, or a sparse file"),
     ("cli/src/commands/sync.rs", 1, "a directory of a mount"),
     ("cli/src/mount/background.rs", 2, "/dev/null and the log"),
-    ("cli/src/mount/keeper.rs", 1, "the superblock, whose UUID is compared before a new mount"),
+    ("cli/src/mount/supervisor.rs", 1, "the superblock, whose UUID is compared before a new mount"),
     ("cli/src/segments/mod.rs", 1, "an observed mount"),
     ("cli/src/tag.rs", 1, "a superblock, whose label and UUID are compared"),
     ("fuse/src/probe.rs", 1, "a file of a mount"),

@@ -9,7 +9,7 @@ use crate::nodes::{NodeFrame, Place, Span};
 use crate::space::{Placement, Stream};
 use crate::stat;
 use crate::sync::atomic::Ordering;
-use crate::transaction::{Mapped, Op};
+use crate::transaction::{MappedPage, Op};
 use segno_format::inode::{Advise, Inline, RawInode};
 use segno_format::sit::LogType;
 use segno_format::summary::RawSummary;
@@ -71,7 +71,7 @@ pub struct Route {
 }
 
 /// Pages of one inode in a batch: single pages, or whole clusters.
-pub(super) struct Part {
+pub(super) struct SubBatch {
     pub inode: Arc<Inode>,
     pub log: LogType,
     /// `None` for the log of the type.
@@ -80,7 +80,7 @@ pub(super) struct Part {
     pub clusters: Vec<Cluster>,
 }
 
-impl Part {
+impl SubBatch {
     pub fn new(inode: &Arc<Inode>, log: LogType) -> Self {
         Self { inode: inode.clone(), log, stream: None, pages: Vec::new(), clusters: Vec::new() }
     }
@@ -106,31 +106,31 @@ impl Part {
 pub struct Batch {
     pub(super) id: u64,
     pub why: FlushReason,
-    pub(super) parts: Vec<Part>,
+    pub(super) sub_batches: Vec<SubBatch>,
 }
 
 impl Batch {
     pub fn new(id: u64, why: FlushReason) -> Self {
-        Self { id, why, parts: Vec::new() }
+        Self { id, why, sub_batches: Vec::new() }
     }
     pub fn len(&self) -> usize {
-        self.parts.iter().map(|p| p.pages.len()).sum()
+        self.sub_batches.iter().map(|p| p.pages.len()).sum()
     }
     /// Sets the stream of each inode's pages, chosen by inode, log and page indices.
     pub fn route(
         &mut self,
         mut choose: impl FnMut(&Arc<Inode>, LogType, &mut dyn ExactSizeIterator<Item = u64>) -> Option<Route>,
     ) {
-        for part in self.parts.iter_mut().filter(|p| !p.pages.is_empty()) {
-            let mut indices = part.pages.iter().map(|p| p.index);
-            part.stream = choose(&part.inode, part.log, &mut indices);
+        for sub in self.sub_batches.iter_mut().filter(|p| !p.pages.is_empty()) {
+            let mut indices = sub.pages.iter().map(|p| p.index);
+            sub.stream = choose(&sub.inode, sub.log, &mut indices);
         }
     }
     fn is_of_one_file(&self) -> bool {
-        self.parts.windows(2).all(|w| matches!(w, [a, b] if Arc::ptr_eq(&a.inode, &b.inode)))
+        self.sub_batches.windows(2).all(|w| matches!(w, [a, b] if Arc::ptr_eq(&a.inode, &b.inode)))
     }
     fn pages(&self) -> impl Iterator<Item = &Outgoing> {
-        self.parts.iter().flat_map(|p| &p.pages)
+        self.sub_batches.iter().flat_map(|p| &p.pages)
     }
 }
 
@@ -152,15 +152,20 @@ impl Files {
         let range = self.flushed_range(inode, range);
         let indices = pages.dirty_in(range, room.saturating_add(1));
         let next = indices.get(room).copied();
-        batch.parts.push(Part { pages: Vec::with_capacity(indices.len()), ..Part::new(inode, log) });
-        let part = self.base.health.present(batch.parts.last_mut(), "a batch has no part for its pages")?;
+        batch
+            .sub_batches
+            .push(SubBatch { pages: Vec::with_capacity(indices.len()), ..SubBatch::new(inode, log) });
+        let sub = self
+            .base
+            .health
+            .present(batch.sub_batches.last_mut(), "a batch has no sub-batch for its pages")?;
         let mut last: Option<(Span, u8)> = None;
         for index in indices.into_iter().take(room) {
             let owner = match last.take_if(|(span, _)| span.blocks.contains(&index)) {
                 Some(same) => same,
                 None => self.owner_of_page(inode, index)?,
             };
-            part.take(&mut pages, index, &owner, batch.id, &self.base.mem);
+            sub.take(&mut pages, index, &owner, batch.id, &self.base.mem);
             last = Some(owner);
         }
         self.cover(inode, &mut pages, batch.id);
@@ -173,8 +178,8 @@ impl Files {
         if batch.len() > MAX_CHECKSUMMED {
             return;
         }
-        for part in batch.parts.iter_mut().filter(|p| self.wants_checksums(&p.inode)) {
-            part.pages.iter_mut().for_each(|page| page.crc = Some(data_crc(&page.block)));
+        for sub in batch.sub_batches.iter_mut().filter(|p| self.wants_checksums(&p.inode)) {
+            sub.pages.iter_mut().for_each(|page| page.crc = Some(data_crc(&page.block)));
         }
     }
 
@@ -184,20 +189,21 @@ impl Files {
         if self.base.dev.is_zoned() {
             return Ok(());
         }
-        for part in batch.parts.iter_mut().filter(|p| p.inode.get(|i| i.inline().contains(Inline::PIN_FILE)))
+        for sub in
+            batch.sub_batches.iter_mut().filter(|p| p.inode.get(|i| i.inline().contains(Inline::PIN_FILE)))
         {
-            let mut places = Vec::with_capacity(part.pages.len());
-            for page in &part.pages {
+            let mut places = Vec::with_capacity(sub.pages.len());
+            for page in &sub.pages {
                 places.push(self.nodes.slot_addr(&page.frame, page.slot)?);
             }
-            let fixed = part.pages.iter().zip(&places).filter(|(_, at)| at.is_real());
+            let fixed = sub.pages.iter().zip(&places).filter(|(_, at)| at.is_real());
             let mut out: Vec<(BlockAddr, SharedBlock)> =
                 fixed.map(|(p, &at)| (at, p.block.clone())).collect();
             self.base.dev.write_scattered(&mut out)?;
             stat::add(&self.base.stats.data_blocks, out.len() as u64);
-            let mut pages = part.inode.pages.lock();
+            let mut pages = sub.inode.pages.lock();
             let mut places = places.into_iter();
-            part.pages.retain(|page| {
+            sub.pages.retain(|page| {
                 let fixed = places.next().is_some_and(BlockAddr::is_real);
                 if fixed {
                     pages.end_flush(page.index, batch.id, false, &self.base.mem);
@@ -244,9 +250,9 @@ impl Files {
         self.separate(batch)?;
         let mut placed = self.space.placement(batch.len());
         let mut waiting: Vec<(Option<Route>, &mut Outgoing)> = batch
-            .parts
+            .sub_batches
             .iter_mut()
-            .flat_map(|part| part.pages.iter_mut().map(|page| (part.stream.clone(), page)))
+            .flat_map(|sub| sub.pages.iter_mut().map(|page| (sub.stream.clone(), page)))
             .collect();
         while let Some((stream, first)) = waiting.first() {
             let (log, stream) = (first.log, stream.clone());
@@ -275,9 +281,9 @@ impl Files {
 
     /// Gives pages of files without a hint and without a stream the log for their lifetime.
     fn separate(&self, batch: &mut Batch) -> Result<()> {
-        let unhinted = |part: &&mut Part| part.log == LogType::WarmData && part.stream.is_none();
+        let unhinted = |sub: &&mut SubBatch| sub.log == LogType::WarmData && sub.stream.is_none();
         let mut pages: Vec<&mut Outgoing> =
-            batch.parts.iter_mut().filter(unhinted).flat_map(|part| &mut part.pages).collect();
+            batch.sub_batches.iter_mut().filter(unhinted).flat_map(|sub| &mut sub.pages).collect();
         if pages.is_empty() || !self.base.opts.lifetime {
             return Ok(());
         }
@@ -295,16 +301,16 @@ impl Files {
     /// Makes pages dirty again that could not be written. A device error in a batch of one file is reported by
     /// the next fsync. A batch of several files is retried file by file, so it blames none.
     pub fn give_back(&self, batch: &Batch, error: &Error) {
-        for part in batch.parts.iter().filter(|p| !p.pages.is_empty()) {
-            let mut pages = part.inode.pages.lock();
-            let clusters = part.clusters.iter().flat_map(|c| c.first..c.first + cluster_blocks(&part.inode));
-            let taken = part.pages.iter().map(|p| p.index).chain(clusters);
+        for sub in batch.sub_batches.iter().filter(|p| !p.pages.is_empty()) {
+            let mut pages = sub.inode.pages.lock();
+            let clusters = sub.clusters.iter().flat_map(|c| c.first..c.first + cluster_blocks(&sub.inode));
+            let taken = sub.pages.iter().map(|p| p.index).chain(clusters);
             taken.for_each(|index| pages.end_flush(index, batch.id, true, &self.base.mem));
             drop(pages);
             if matches!(error, Error::Io { .. }) && batch.is_of_one_file() {
-                part.inode.write_error.store(true, Ordering::Release);
+                sub.inode.write_error.store(true, Ordering::Release);
             }
-            self.mark_dirty(&part.inode);
+            self.mark_dirty(&sub.inode);
         }
     }
 
@@ -317,25 +323,25 @@ impl Files {
     /// Publishes pages in the index. Blocks of pages that were dropped meanwhile are abandoned.
     pub fn publish_batch(&self, op: &Op<'_>, batch: &Batch, placed: Placement) -> Result<()> {
         placed.settle(|placed| {
-            for part in &batch.parts {
-                if part.clusters.is_empty() {
-                    self.publish_part(op, part, batch.id, placed)?;
+            for sub in &batch.sub_batches {
+                if sub.clusters.is_empty() {
+                    self.publish_pages(op, sub, batch.id, placed)?;
                 } else {
-                    self.publish_clusters(op, part, batch.id, placed)?;
+                    self.publish_clusters(op, sub, batch.id, placed)?;
                 }
-                let dir = part.inode.is_dir();
+                let dir = sub.inode.is_dir();
                 let counter = if dir { &self.base.stats.dent_blocks } else { &self.base.stats.data_blocks };
-                stat::add(counter, part.pages.len() as u64);
+                stat::add(counter, sub.pages.len() as u64);
             }
             Ok(())
         })
     }
 
-    fn publish_part(&self, op: &Op<'_>, part: &Part, id: u64, placed: &mut Placement) -> Result<()> {
+    fn publish_pages(&self, op: &Op<'_>, sub: &SubBatch, id: u64, placed: &mut Placement) -> Result<()> {
         // Held until the SIT has the blocks: a reader that finds a new address in a slot finds its bit set.
-        let mut pages = part.inode.pages.lock();
+        let mut pages = sub.inode.pages.lock();
         // A page dropped meanwhile no longer has its slot.
-        let alive: Vec<&Outgoing> = part.pages.iter().filter(|p| pages.in_flush(p.index, id)).collect();
+        let alive: Vec<&Outgoing> = sub.pages.iter().filter(|p| pages.in_flush(p.index, id)).collect();
         let (mut new, mut old) = (Vec::with_capacity(alive.len()), Vec::with_capacity(alive.len()));
         for run in alive.chunk_by(|a, b| a.frame.nid == b.frame.nid) {
             let Some(first) = run.first() else { continue };
@@ -351,15 +357,15 @@ impl Files {
             })?;
         }
         if !new.is_empty() {
-            self.nodes.forget_extent(op, &part.inode.frame);
+            self.nodes.forget_extent(op, &sub.inode.frame);
         }
         // In the operation that changed the slots, so that record and slots are in one epoch.
-        if !part.inode.is_dir() {
-            let mapped = |p: &&Outgoing| Mapped { page: p.index, addr: p.addr, crc: p.crc };
-            op.mapped(part.inode.ino, alive.iter().map(mapped), false);
+        if !sub.inode.is_dir() {
+            let mapped = |p: &&Outgoing| MappedPage { page: p.index, addr: p.addr, crc: p.crc };
+            op.mapped(sub.inode.ino, alive.iter().map(mapped), false);
         }
-        part.pages.iter().for_each(|p| pages.end_flush(p.index, id, false, &self.base.mem));
-        self.publish_size(op, &part.inode, &pages, pages.covered);
+        sub.pages.iter().for_each(|p| pages.end_flush(p.index, id, false, &self.base.mem));
+        self.publish_size(op, &sub.inode, &pages, pages.covered);
         let reserved = old.iter().all(|&addr| addr != BlockAddr::NULL);
         invariant!(self.base.health, reserved, "a page is published in an unreserved slot");
         invariant!(self.base.health, new.len() == alive.len(), "a page of a batch is not published");

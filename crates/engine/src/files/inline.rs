@@ -5,7 +5,7 @@ use super::batch::file_log;
 use super::block::put_bytes;
 use crate::error::Result;
 use crate::space::Placement;
-use crate::transaction::{Mapped, Op};
+use crate::transaction::{MappedPage, Op};
 use segno_format::inode::{Inline, RawInode};
 use segno_format::{Block, BlockAddr};
 use segno_journal::data_crc;
@@ -93,7 +93,7 @@ impl Files {
             raw.set_slot(&layout, 0, place.unwrap_or(BlockAddr::NULL));
             raw.i_blocks = U64::new(raw.i_blocks.get().saturating_add(place.is_some().into()));
         });
-        op.inline_off(inode.ino, place.map(|addr| Mapped { page: 0, addr, crc }));
+        op.inline_off(inode.ino, place.map(|addr| MappedPage { page: 0, addr, crc }));
         placed.as_mut().map_or(Ok(()), |placed| self.space.publish(placed, &addrs, &[]))
     }
 

@@ -1,7 +1,7 @@
 //! Inodes in memory. The inode's node block is the only copy of its fields; this adds locks, pages and state.
+use super::FsyncRounds;
 use super::PageMap;
 use super::Sequence;
-use super::SyncTurns;
 use crate::clock_cache::{ClockCache, Step};
 use crate::error::Result;
 use crate::lock::{Mutex, RwLock, rank};
@@ -24,10 +24,10 @@ pub struct Inode {
     dir: bool,
     /// Orders operations on the inode: shared for reads, exclusive for changes.
     pub lock: RwLock<(), { rank::INODE }>,
-    /// Flush claim: only the holder allocates addresses for the inode's pages.
+    /// Flush lock: only its owner allocates addresses for the inode's pages.
     pub flush: Mutex<(), { rank::FLUSH }>,
     /// Taken by fsync.
-    pub syncs: SyncTurns,
+    pub syncs: FsyncRounds,
     /// Cached blocks.
     pub pages: Mutex<PageMap, { rank::PAGES }>,
     /// Open handles. An inode without a name is freed after the last one is closed.
@@ -60,7 +60,7 @@ impl Inode {
             dir: is_dir,
             lock: RwLock::new(()),
             flush: Mutex::new(()),
-            syncs: SyncTurns::default(),
+            syncs: FsyncRounds::default(),
             pages: Mutex::new(PageMap::new(is_dir)),
             opens: AtomicU32::new(0),
             gone: AtomicBool::new(false),
@@ -177,7 +177,7 @@ impl InodeCache {
         self.dirty_dirs.lock().values().cloned().collect()
     }
     /// Unregisters a directory whose pages were written, unless a page is dirty again. The caller holds its flush
-    /// claim, has the gate closed, or frees the directory.
+    /// lock, has the gate closed, or frees the directory.
     pub fn settle(&self, dir: &Arc<Inode>) {
         if dir.pages.lock().dirty() > 0 {
             return;

@@ -40,7 +40,7 @@ impl Files {
         copied: &Range<u64>,
     ) -> Result<Request> {
         // A page in flight has its new address when it is counted.
-        let _claim = inode.flush.lock();
+        let _flush = inode.flush.lock();
         // A dirty page is written and then copied.
         let dirty = 2 * inode.pages.lock().dirty_in(changed.clone(), usize::MAX).len() as u64;
         let mut request = Request { blocks: dirty, nodes: NODES_OF_PATH };

@@ -13,6 +13,7 @@ mod block;
 mod cluster_readahead;
 mod compress;
 mod fallocate;
+mod fsync_round;
 mod grow;
 mod inline;
 mod inode;
@@ -25,7 +26,6 @@ mod seek;
 mod sequence;
 mod shift;
 mod size;
-mod sync_turn;
 mod tags;
 mod truncate;
 mod visits;
@@ -39,16 +39,16 @@ pub use compress::{
     PackedClusters, Parameters, check_compressed, check_release, cluster_blocks, saved_blocks,
 };
 pub use fallocate::Reserve;
+pub use fsync_round::FsyncRounds;
 pub use inode::{Inode, InodeCache, sanity};
 pub use locked::{Locked, request_for_dirty};
 pub use page::{DirtyAccount, PageMap};
 pub use place::Early;
 pub use seek::BlockKind;
 pub use sequence::{Choice, IDLE, PROMOTE, Sequence};
-pub use sync_turn::SyncTurns;
 pub use tags::Tags;
 pub use visits::Visits;
-pub use write::PART;
+pub use write::WRITE_MAX;
 
 use crate::base::Base;
 use crate::error::{Error, Result};

@@ -37,7 +37,7 @@ impl Window<'_> {
         self.start / SIZE..end.div_ceil(SIZE)
     }
     /// The part of the window covered by file blocks, and the offset in those blocks where it starts.
-    pub fn part(&mut self, blocks: Range<u64>) -> (&mut [u8], usize) {
+    pub fn slice(&mut self, blocks: Range<u64>) -> (&mut [u8], usize) {
         let (from, to) = (blocks.start.saturating_mul(SIZE), blocks.end.saturating_mul(SIZE));
         let len = self.bytes.len();
         let within = |pos: u64| (pos.saturating_sub(self.start) as usize).min(len);
@@ -155,7 +155,7 @@ impl Files {
         for run in sources.chunk_by(same_run) {
             let blocks = at..at.saturating_add(run.len() as u64);
             at = blocks.end;
-            let (into, skip) = window.part(blocks);
+            let (into, skip) = window.slice(blocks);
             match run.first() {
                 Some(Source::Device(addr)) => self.read_run(*addr, run.len(), into, skip)?,
                 Some(Source::Page(block)) => {

@@ -14,7 +14,7 @@ use crate::health::invariant;
 use crate::nodes::Span;
 use crate::room::Grant;
 use crate::space::Placement;
-use crate::transaction::{Mapped, Op};
+use crate::transaction::{MappedPage, Op};
 use segno_clean::need::Request;
 use segno_format::BlockAddr;
 use segno_format::inode::RawInode;
@@ -269,7 +269,7 @@ impl Files {
         op.record(inode.ino, |log| log.unmapped(targets.clone()));
         let filled = || targets.clone().zip(new.iter().copied());
         let copied = filled().filter(|(_, a)| a.is_real());
-        let mapped = copied.map(|(page, addr)| Mapped { page, addr, crc: None });
+        let mapped = copied.map(|(page, addr)| MappedPage { page, addr, crc: None });
         op.mapped(inode.ino, mapped, false);
         for (block, _) in filled().filter(|&(_, a)| a == BlockAddr::NEW) {
             op.record(inode.ino, |log| log.reserved(block..block + 1));

@@ -14,10 +14,10 @@ use std::sync::Arc;
 use zerocopy::little_endian::U64;
 
 /// Bytes written under one hold of the inode's lock; admission runs in between.
-pub const PART: usize = 4 << 20;
+pub const WRITE_MAX: usize = 4 << 20;
 
 impl Files {
-    /// Writes to a regular file, up to [`PART`] at a time. Short if space ends midway.
+    /// Writes to a regular file, up to [`WRITE_MAX`] at a time. Short if space ends midway.
     pub fn write(&self, inode: &Arc<Inode>, offset: u64, data: &[u8]) -> Result<usize> {
         let _exclusive = inode.lock.write();
         let data = self.check_write(inode, offset, data)?;
@@ -146,8 +146,8 @@ impl Files {
             Err(e) => return (blocks.start, Some(e)),
         };
         for block in blocks.start..got {
-            let part = job.part(block);
-            match part.bytes.first_chunk::<BLOCK_SIZE>() {
+            let new = job.bytes_of(block);
+            match new.bytes.first_chunk::<BLOCK_SIZE>() {
                 Some(whole) => pages.put(block, whole, &self.base.mem),
                 None => {
                     if pages.page(block).is_some() {
@@ -199,19 +199,19 @@ struct Job<'a> {
 }
 
 /// The bytes written to one block.
-struct Part<'a> {
+struct BlockBytes<'a> {
     /// Offset in the block.
     at: usize,
     bytes: &'a [u8],
 }
 
 impl Job<'_> {
-    fn part(&self, block: u64) -> Part<'_> {
+    fn bytes_of(&self, block: u64) -> BlockBytes<'_> {
         let start = block.saturating_mul(SIZE);
         let (from, at) =
             (start.saturating_sub(self.offset) as usize, self.offset.saturating_sub(start) as usize);
         let rest = self.data.get(from..).unwrap_or_default();
-        Part { at, bytes: rest.get(..BLOCK_SIZE.saturating_sub(at)).unwrap_or(rest) }
+        BlockBytes { at, bytes: rest.get(..BLOCK_SIZE.saturating_sub(at)).unwrap_or(rest) }
     }
     /// The bytes written to some blocks.
     fn bytes_in(&self, blocks: Range<u64>) -> Range<u64> {
@@ -229,7 +229,7 @@ impl Job<'_> {
         // Bytes past the old end become part of the file.
         let size = self.old_size.saturating_sub(block.saturating_mul(SIZE)).min(SIZE) as usize;
         content.0.get_mut(size..).unwrap_or_default().fill(0);
-        let part = self.part(block);
-        put_bytes(&mut content.0, part.at, part.bytes);
+        let new = self.bytes_of(block);
+        put_bytes(&mut content.0, new.at, new.bytes);
     }
 }

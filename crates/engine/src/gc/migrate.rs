@@ -6,7 +6,7 @@ use crate::health::invariant;
 use crate::nodes::NodeFrame;
 use crate::space::Table;
 use crate::stat;
-use crate::transaction::{Mapped, Op};
+use crate::transaction::{MappedPage, Op};
 use segno_clean::Class;
 use segno_clean::policy::Victim;
 use segno_format::inode::{Inline, InodeFlags};
@@ -141,7 +141,7 @@ impl Gc {
     /// Moves blocks of one file. Returns how many.
     fn move_blocks(&self, inode: &Arc<Inode>, mut blocks: Vec<Moving>, log: LogType) -> Result<u64> {
         // Excludes truncation and flushes, which would change the slots between the check and the update.
-        let (_lock, _claim) = (inode.lock.read(), inode.flush.lock());
+        let (_lock, _flush) = (inode.lock.read(), inode.flush.lock());
         if inode.is_gone() {
             return Ok(0);
         }
@@ -162,7 +162,7 @@ impl Gc {
     }
 
     /// Writes the dirty pages among blocks to be moved: their old copies are then no longer needed. The caller holds the
-    /// flush claim.
+    /// flush lock.
     fn write_dirty(&self, inode: &Arc<Inode>, blocks: &[Moving]) -> Result<()> {
         // Clusters are written as a whole; only checkpoints write directories.
         if inode.is_dir()
@@ -227,7 +227,7 @@ impl Gc {
             return Ok(());
         }
         if let Some(page) = self.page_of(inode, m)? {
-            let mapped = Mapped { page, addr, crc };
+            let mapped = MappedPage { page, addr, crc };
             op.mapped(inode.ino, std::iter::once(mapped), true);
         }
         Ok(())

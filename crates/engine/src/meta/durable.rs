@@ -8,7 +8,7 @@ use crate::sync::{Condvar, Mutex, MutexGuard};
 ///
 /// A strict fsync flushes twice, with a small write in between. A leader for such callers first waits for the
 /// callers that the last flush released, so that one flush is the second of these and the first of the
-/// others. Callers between their flushes wait only for the gate and the chain. The holder of either waits for
+/// others. Callers between their flushes wait only for the gate and the chain. The owner of either waits for
 /// no flush, or, like a checkpoint, requests one that is issued immediately.
 #[derive(Debug, Default)]
 pub struct Durable {

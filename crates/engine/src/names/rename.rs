@@ -28,7 +28,7 @@ impl Rename<'_> {
 }
 
 /// The inodes of the two names when they were looked up.
-struct Parties {
+struct RenameInodes {
     child: Arc<Inode>,
     target: Option<Arc<Inode>>,
 }
@@ -97,18 +97,18 @@ impl Names {
         }
     }
 
-    fn rename_parties(&self, r: &Rename<'_>) -> Result<Parties> {
+    fn rename_parties(&self, r: &Rename<'_>) -> Result<RenameInodes> {
         let (_, child) = self.find_child(&r.old_dir, &r.old_name)?.ok_or(Error::NotFound)?;
         let target = self.find_child(&r.new_dir, &r.new_name)?.map(|(_, inode)| inode);
         match (r.mode, &target) {
             (RenameMode::NoReplace, Some(_)) => Err(Error::Exists),
             (RenameMode::Exchange, None) => Err(Error::NotFound),
-            _ => Ok(Parties { child, target }),
+            _ => Ok(RenameInodes { child, target }),
         }
     }
 
     /// Refuses to move a directory below itself.
-    fn refuse_loops(&self, r: &Rename<'_>, parties: &Parties) -> Result<()> {
+    fn refuse_loops(&self, r: &Rename<'_>, parties: &RenameInodes) -> Result<()> {
         if parties.child.is_dir() && self.is_below(&r.new_dir, parties.child.ino)? {
             return Err(Error::Invalid("a directory cannot be moved below itself"));
         }
@@ -145,7 +145,7 @@ impl Names {
     }
 
     /// Renames if both names still lead to the same inodes; `None` if not.
-    fn try_rename(&self, r: &Rename<'_>, parties: &Parties) -> Result<Option<Option<Arc<Inode>>>> {
+    fn try_rename(&self, r: &Rename<'_>, parties: &RenameInodes) -> Result<Option<Option<Arc<Inode>>>> {
         let mut all = vec![&r.old_dir, &r.new_dir, &parties.child];
         all.extend(&parties.target);
         let _locks = lock_all(&all);
@@ -167,7 +167,7 @@ impl Names {
         self.move_name(r, &locked).map(Some)
     }
 
-    fn look_again<'a>(&self, r: &Rename<'_>, parties: &'a Parties) -> Result<Option<Locked<'a>>> {
+    fn look_again<'a>(&self, r: &Rename<'_>, parties: &'a RenameInodes) -> Result<Option<Locked<'a>>> {
         let child = &parties.child;
         let Some(source) = self.dirs.find(&r.old_dir, &r.old_name)?.filter(|f| f.ino == child.ino) else {
             return Ok(None);
@@ -201,7 +201,7 @@ impl Names {
     }
 }
 
-impl Parties {
+impl RenameInodes {
     /// Whether a directory changes its parent.
     fn moves_dir(&self, mode: RenameMode) -> bool {
         self.child.is_dir()

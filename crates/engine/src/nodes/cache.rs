@@ -207,11 +207,11 @@ impl NodeCache {
     pub fn modify<R>(&self, op: &Op<'_>, frame: &Arc<NodeFrame>, f: impl FnOnce(&mut Block) -> R) -> R {
         let mut guard = frame.write();
         self.check_listed(self.dirty.mark(frame, &guard, NodeState::Changed, &self.base.mem));
-        let before = self.quota.holding(frame, &guard);
+        let before = self.quota.inode_usage(frame, &guard);
         let fields = op.fields(&guard);
         let block: &mut Box<Block> = Arc::make_mut(&mut guard);
         let r = f(block);
-        self.quota.changed(before, self.quota.holding(frame, &guard));
+        self.quota.changed(before, self.quota.inode_usage(frame, &guard));
         op.fields_changed(frame.ino, fields, &guard);
         r
     }
@@ -239,7 +239,7 @@ impl NodeCache {
     pub fn forget(&self, _op: &Op<'_>, frame: &NodeFrame) {
         // Under the frame's lock: cleaning either finds that the node is gone, or has marked it before.
         let block = frame.write();
-        self.quota.changed(self.quota.holding(frame, &block), None);
+        self.quota.changed(self.quota.inode_usage(frame, &block), None);
         self.clear(frame);
         drop(block);
         if self.shard(frame.nid).lock().remove(frame.nid).is_some() {

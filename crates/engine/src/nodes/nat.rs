@@ -245,7 +245,7 @@ impl Nat {
     }
 
     /// Marks the number of an inode that recovery makes as in use, so that it is not allocated.
-    pub fn claim(&self, ino: Ino) {
+    pub fn mark_used(&self, ino: Ino) {
         let nid = ino.nid();
         let mut inner = self.inner.lock();
         inner.free.retain(|&n| n != nid);

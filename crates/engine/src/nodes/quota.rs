@@ -13,7 +13,7 @@ use segno_format::{BLOCK_SIZE, Block, Features, Ino};
 
 /// The usage that an inode is charged, and its owners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Holding {
+pub struct InodeUsage {
     /// User, group, project.
     ids: [u32; QUOTA_KINDS],
     bytes: u64,
@@ -33,7 +33,7 @@ pub struct QuotaFile {
 }
 
 #[derive(Default)]
-struct Ledger {
+struct QuotaFiles {
     files: [Option<QuotaFile>; QUOTA_KINDS],
     /// Usage may be wrong; a check must recount it.
     doubtful: bool,
@@ -45,7 +45,7 @@ pub struct Quota {
     pub own: [Option<Ino>; QUOTA_KINDS],
     projects: bool,
     on: AtomicBool,
-    ledger: Mutex<Ledger, { rank::LEAF }>,
+    files: Mutex<QuotaFiles, { rank::LEAF }>,
 }
 
 impl Quota {
@@ -54,7 +54,7 @@ impl Quota {
             own: sb.quota_inos().map(|ino| ino.map(Ino)),
             projects: sb.features.contains(Features::PRJQUOTA),
             on: AtomicBool::new(false),
-            ledger: Mutex::default(),
+            files: Mutex::default(),
         }
     }
 
@@ -64,19 +64,19 @@ impl Quota {
     }
 
     pub fn set_doubtful(&self, doubtful: bool) {
-        self.ledger.lock().doubtful = doubtful;
+        self.files.lock().doubtful = doubtful;
     }
 
     /// Takes a file out for its checkpoint; [`Quota::put`] returns it.
     pub fn take(&self, kind: usize) -> Option<QuotaFile> {
-        self.ledger.lock().files.get_mut(kind).and_then(Option::take)
+        self.files.lock().files.get_mut(kind).and_then(Option::take)
     }
 
     /// False if the file was not taken out.
     #[must_use]
     pub fn put(&self, kind: usize, file: QuotaFile) -> bool {
-        let mut ledger = self.ledger.lock();
-        let slot = ledger.files.get_mut(kind).filter(|slot| slot.is_none());
+        let mut files = self.files.lock();
+        let slot = files.files.get_mut(kind).filter(|slot| slot.is_none());
         slot.map(|slot| *slot = Some(file)).is_some()
     }
 
@@ -90,18 +90,18 @@ impl Quota {
     }
 
     /// The usage of a node; only a filled-in inode has any.
-    pub fn holding(&self, frame: &NodeFrame, block: &Block) -> Option<Holding> {
-        if frame.is_inode() { self.holding_of(frame.ino, block) } else { None }
+    pub fn inode_usage(&self, frame: &NodeFrame, block: &Block) -> Option<InodeUsage> {
+        if frame.is_inode() { self.inode_usage_of(frame.ino, block) } else { None }
     }
 
-    pub fn holding_of(&self, ino: Ino, block: &Block) -> Option<Holding> {
+    pub fn inode_usage_of(&self, ino: Ino, block: &Block) -> Option<InodeUsage> {
         if !self.is_on() || self.owns(ino) {
             return None;
         }
         let raw: &RawInode = block.view();
         let others = raw.i_blocks.get().checked_sub(1)?;
         let project = if self.projects { raw.projid() } else { 0 };
-        Some(Holding {
+        Some(InodeUsage {
             ids: [raw.i_uid.get(), raw.i_gid.get(), project],
             bytes: others.saturating_mul(BLOCK_SIZE as u64),
         })
@@ -109,7 +109,7 @@ impl Quota {
 
     /// Sets all usage to 0 for a recount.
     pub fn forget_usage(&self) {
-        for file in self.ledger.lock().files.iter_mut().flatten() {
+        for file in self.files.lock().files.iter_mut().flatten() {
             file.table.entries.values_mut().for_each(|e| (e.inodes, e.bytes) = (0, 0));
             file.table.entries.retain(|_, e| !e.is_empty());
             file.changed = true;
@@ -117,15 +117,15 @@ impl Quota {
     }
 
     /// Updates usage after an inode changed.
-    pub fn changed(&self, before: Option<Holding>, after: Option<Holding>) {
+    pub fn changed(&self, before: Option<InodeUsage>, after: Option<InodeUsage>) {
         if before == after {
             return;
         }
-        let mut ledger = self.ledger.lock();
+        let mut files = self.files.lock();
         let mut exact = true;
-        for (kind, file) in ledger.files.iter_mut().enumerate() {
+        for (kind, file) in files.files.iter_mut().enumerate() {
             let Some(file) = file else { continue };
-            let of = |h: Option<Holding>| h.and_then(|h| h.ids.get(kind).map(|&id| (id, h.bytes)));
+            let of = |h: Option<InodeUsage>| h.and_then(|h| h.ids.get(kind).map(|&id| (id, h.bytes)));
             file.changed = true;
             if let Some((id, bytes)) = of(after) {
                 let entry = file.table.entries.entry(id).or_default();
@@ -142,14 +142,14 @@ impl Quota {
                 }
             }
         }
-        ledger.doubtful |= !exact;
+        files.doubtful |= !exact;
     }
 
     /// Whether a check must recount usage; `None` without quota files.
     pub fn needs_check(&self) -> Option<bool> {
         self.is_on().then(|| {
-            let ledger = self.ledger.lock();
-            ledger.doubtful || ledger.files.iter().flatten().any(|f| f.unwritten)
+            let files = self.files.lock();
+            files.doubtful || files.files.iter().flatten().any(|f| f.unwritten)
         })
     }
 
@@ -163,7 +163,7 @@ impl Quota {
             let new_ids = f.table.entries.len().saturating_sub(f.stored_ids);
             f.stored.len() / BLOCK_SIZE + new_ids + 1
         };
-        let ledger = self.ledger.lock();
-        ledger.files.iter().flatten().filter(|f| f.changed).map(|f| blocks(f) as u64).sum()
+        let files = self.files.lock();
+        files.files.iter().flatten().filter(|f| f.changed).map(|f| blocks(f) as u64).sum()
     }
 }

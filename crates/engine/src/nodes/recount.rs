@@ -58,9 +58,9 @@ impl Nodes {
         if self.quota.owns(ino) {
             return Ok(());
         }
-        let holding = self.quota.holding_of(ino, block);
+        let usage = self.quota.inode_usage_of(ino, block);
         let no_blocks = || Error::from(Corrupt::nid(Structure::Inode, ino.0, "i_blocks is 0", 0, 1));
-        self.quota.changed(None, Some(holding.ok_or_else(no_blocks)?));
+        self.quota.changed(None, Some(usage.ok_or_else(no_blocks)?));
         Ok(())
     }
 }

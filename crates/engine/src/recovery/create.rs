@@ -23,7 +23,7 @@ impl Recovery<'_> {
         }
         let op = self.base.tx.begin();
         self.files.space.counts.reserve_node(true)?;
-        self.files.nodes.nat.claim(ino);
+        self.files.nodes.nat.mark_used(ino);
         let frame = self.files.nodes.cache.create(&op, ino.nid(), ino, 0, true);
         self.files.nodes.cache.modify(&op, &frame, |block| fill(block, raw, self.base.features));
         self.files.inodes.insert(frame);

@@ -102,12 +102,12 @@ impl Recovery<'_> {
             return Err(Error::Invalid(NO_RECOVERY));
         }
         self.begin_writing(&found)?;
-        let left =
+        let crashed =
             if targets.is_empty() { CrashedLogs::default() } else { self.segments_in_use(&chain, &targets)? };
         // Restartable: before the first write the logs leave the segments that the crashed state needs, and
         // the chain stays valid until the closing checkpoint is durable, since all nodes written from here on
         // go elsewhere.
-        self.position_logs(&left)?;
+        self.position_logs(&crashed)?;
         self.replay(&chain, &targets)?;
         self.commit.start_journal(found)?;
         self.commit.guard_journal()?;
@@ -145,12 +145,12 @@ impl Recovery<'_> {
     }
 
     /// Pins the segments in use, and moves the logs away from them.
-    pub(super) fn position_logs(&self, left: &CrashedLogs) -> Result<()> {
-        self.files.space.with_table(|t| left.nodes.union(&left.data).for_each(|&seg| t.hold_all(seg)));
+    pub(super) fn position_logs(&self, crashed: &CrashedLogs) -> Result<()> {
+        self.files.space.with_table(|t| crashed.nodes.union(&crashed.data).for_each(|&seg| t.hold_all(seg)));
         if self.base.dev.is_zoned() {
-            self.files.space.resume_logs(left)?;
+            self.files.space.resume_logs(crashed)?;
             self.files.space.close_idle_zones()
-        } else if left.replay {
+        } else if crashed.replay {
             self.files.space.renew_logs()
         } else {
             Ok(())

@@ -120,9 +120,9 @@ impl Room {
     /// position.
     fn room_of_logs(&self) -> LogRoom {
         let canary = u64::from(self.base.tx.epochs.open() > 0);
-        let less = |left: [u64; 3]| left.map(|blocks| blocks.saturating_sub(canary));
-        let left = self.space.log_room();
-        LogRoom { data: less(left.data), nodes: less(left.nodes), ..left }
+        let less = |room: [u64; 3]| room.map(|blocks| blocks.saturating_sub(canary));
+        let room = self.space.log_room();
+        LogRoom { data: less(room.data), nodes: less(room.nodes), ..room }
     }
 
     /// Figures for cleaning, without the sections that could be emptied. Blocks move from the counts of
@@ -138,16 +138,16 @@ impl Room {
         let values = self.space.counts.values();
         let nodes = u64::from(values.valid_nodes);
         let logged = self.nodes.since.logged().min(nodes);
-        let left = self.room_of_logs();
-        let kept = if logged > 0 || self.spares(left.without_pointer) { left.without_pointer } else { 0 };
+        let room = self.room_of_logs();
+        let kept = if logged > 0 || self.spares(room.without_pointer) { room.without_pointer } else { 0 };
         Figures {
             per_section: self.per_section(),
             free_sections: self.space.free_sections(),
             kept,
             pending_sections: 0,
             unused: self.base.geo.main_blocks().saturating_sub(values.valid_blocks),
-            data_left: left.data,
-            node_left: left.nodes,
+            data_left: room.data,
+            node_left: room.nodes,
             nodes,
             dirty_nodes,
             in_checkpoint,

@@ -6,7 +6,7 @@ use segno_format::BLOCKS_PER_SEG;
 /// Free sections kept: recovery opens one for each log.
 const MARGIN: u64 = 6;
 /// A checkpoint is worth writing once it would free this fraction of the distance between floor and goal.
-const COMMIT_PART: u64 = 2;
+const COMMIT_DIVISOR: u64 = 2;
 
 /// Free space, in sections.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +39,7 @@ impl Sections {
         self.pending > 0
             && (self.is_spent()
                 || self.free + self.pending > self.goal
-                || self.pending * COMMIT_PART >= self.between())
+                || self.pending * COMMIT_DIVISOR >= self.between())
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The first change to a segment after the boundary copies its state there. Placing the checkpoint's nodes changes
 //! both that copy and the live state.
-use super::table::{Maps, Table, by_segment, offset_of};
+use super::table::{Bitmaps, Table, by_segment, offset_of};
 use crate::error::Result;
 use crate::health::invariant;
 use segno_format::bits::msb;
@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, HashMap};
 #[derive(Debug)]
 struct Snapshot {
     valid: u16,
-    map: [u8; SIT_MAP_BYTES],
+    valid_map: [u8; SIT_MAP_BYTES],
     /// Blocks that became valid since. Newer blocks, such as those logged by fsync, may refer to them.
     since: [u8; SIT_MAP_BYTES],
 }
@@ -23,10 +23,10 @@ impl Snapshot {
     fn set_valid(&mut self, addrs: &[BlockAddr], on: bool, geo: &Geometry) -> Result<()> {
         for &addr in addrs {
             let off = offset_of(addr, geo);
-            if msb::test(&self.map, off) == on {
+            if msb::test(&self.valid_map, off) == on {
                 return Err(misplaced(addr, "block of the checkpoint is allocated or freed twice", on).into());
             }
-            msb::put(&mut self.map, off, on);
+            msb::put(&mut self.valid_map, off, on);
             self.valid = if on { self.valid + 1 } else { self.valid - 1 };
         }
         Ok(())
@@ -63,8 +63,8 @@ impl Table {
         if self.boundary.as_ref().is_none_or(|b| b.snapshot.contains_key(&seg)) {
             return;
         }
-        let (valid, map) = (self.seg(seg).valid, self.valid_map(seg));
-        let snapshot = Box::new(Snapshot { valid, map, since: [0; SIT_MAP_BYTES] });
+        let (valid, valid_map) = (self.seg(seg).valid, self.valid_map(seg));
+        let snapshot = Box::new(Snapshot { valid, valid_map, since: [0; SIT_MAP_BYTES] });
         self.boundary.as_mut().map(|b| b.snapshot.insert(seg, snapshot));
     }
 
@@ -112,7 +112,7 @@ impl Table {
         };
         // A segment with valid blocks never changes its class, and the newest type within the class is as good.
         let s = self.seg(seg);
-        RawSitEntry::new(s.log, snapshot.valid, &snapshot.map, s.mtime)
+        RawSitEntry::new(s.log, snapshot.valid, &snapshot.valid_map, s.mtime)
     }
 
     /// Number of segments the checkpoint counts as free: no valid blocks, and none of its logs open there.
@@ -142,21 +142,21 @@ impl Table {
         for seg in boundary.changed {
             let was_free = self.free.contains(seg.0);
             let snapshot = boundary.snapshot.remove(&seg);
-            self.update(seg, |s, maps| {
-                let Some(m) = maps else { return };
+            self.update(seg, |s, bitmaps| {
+                let Some(m) = bitmaps else { return };
                 m.held = match &snapshot {
                     None => m.valid,
                     // A freed node that this checkpoint moved may still be valid: the thread that frees it
                     // has taken its old address from the NAT, and has yet to clear the bit.
                     Some(snapshot) => {
-                        std::array::from_fn(|i| snapshot.map[i] | snapshot.since[i] | m.valid[i])
+                        std::array::from_fn(|i| snapshot.valid_map[i] | snapshot.since[i] | m.valid[i])
                     }
                 };
                 s.held = m.held.iter().map(|b| b.count_ones() as u16).sum();
                 let here = canaries.iter().flatten().filter(|(at, _)| *at == seg);
                 here.for_each(|&(_, off)| s.hold(m, off as usize));
                 if s.held == 0 {
-                    *maps = None;
+                    *bitmaps = None;
                 }
             });
             if !was_free && self.free.contains(seg.0) {
@@ -167,7 +167,7 @@ impl Table {
     }
 }
 
-impl Maps {
+impl Bitmaps {
     pub fn empty() -> Box<Self> {
         Box::new(Self { valid: [0; SIT_MAP_BYTES], held: [0; SIT_MAP_BYTES] })
     }

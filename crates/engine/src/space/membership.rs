@@ -1,15 +1,15 @@
 //! Updating a segment together with every index it is in.
-use super::table::{Maps, Seg, Table};
+use super::table::{Bitmaps, Seg, Table};
 use crate::health::invariant;
 use segno_format::sit::LogType;
 use segno_format::{BLOCKS_PER_SEG, SegNo};
 
 impl Table {
-    pub(super) fn update(&mut self, seg: SegNo, f: impl FnOnce(&mut Seg, &mut Option<Box<Maps>>)) {
+    pub(super) fn update(&mut self, seg: SegNo, f: impl FnOnce(&mut Seg, &mut Option<Box<Bitmaps>>)) {
         invariant!(self.health, seg.idx() < self.segs.len(), "a segment outside the main area changes", else return);
         let before = self.before(seg);
-        if let (Some(s), Some(maps)) = (self.segs.get_mut(seg.idx()), self.maps.get_mut(seg.idx())) {
-            f(s, maps);
+        if let (Some(s), Some(bitmaps)) = (self.segs.get_mut(seg.idx()), self.bitmaps.get_mut(seg.idx())) {
+            f(s, bitmaps);
         }
         self.after(seg, before);
     }

@@ -7,14 +7,14 @@ use std::sync::Arc;
 /// Blocks that a log handed out. Each is published once it is written, or abandoned. Until then its segment is neither free nor a
 /// victim.
 ///
-/// Dropping a placement abandons the blocks that are left. So a block is abandoned only if neither index nor
+/// Dropping a placement abandons the blocks that are unsettled. So a block is abandoned only if neither index nor
 /// pack names it: it was not written, or its page or node was dropped meanwhile.
 #[must_use]
 pub struct Placement {
     /// The addresses in the order of their owners. The caller may take them.
     pub addrs: Vec<BlockAddr>,
     /// Number of blocks of each segment that are neither published nor abandoned.
-    left: Vec<(SegNo, u32)>,
+    unsettled: Vec<(SegNo, u32)>,
     tables: Arc<Tables>,
 }
 
@@ -25,16 +25,16 @@ impl Placement {
     }
 
     fn add(&mut self, seg: SegNo, count: u32) {
-        match self.left.iter_mut().rev().find(|(of, _)| *of == seg) {
-            Some((_, left)) => *left += count,
-            None => self.left.push((seg, count)),
+        match self.unsettled.iter_mut().rev().find(|(of, _)| *of == seg) {
+            Some((_, unsettled)) => *unsettled += count,
+            None => self.unsettled.push((seg, count)),
         }
     }
 
     /// Takes over the blocks of another placement.
     pub fn append(&mut self, mut other: Self) {
         self.addrs.append(&mut other.addrs);
-        std::mem::take(&mut other.left).into_iter().for_each(|(seg, count)| self.add(seg, count));
+        std::mem::take(&mut other.unsettled).into_iter().for_each(|(seg, count)| self.add(seg, count));
     }
 
     /// Blocks are being published.
@@ -43,9 +43,10 @@ impl Placement {
         let seg_of = |a: &BlockAddr| geo.seg_of(*a).map(|(seg, _)| seg);
         for run in addrs.chunk_by(|a, b| seg_of(a) == seg_of(b)) {
             let (seg, count) = (run.first().and_then(seg_of), run.len() as u32);
-            let own = self.left.iter_mut().find(|(of, left)| Some(*of) == seg && *left >= count);
-            let (seg, left) = self.tables.health.present(own, "an unallocated block is published")?;
-            *left -= count;
+            let own =
+                self.unsettled.iter_mut().find(|(of, unsettled)| Some(*of) == seg && *unsettled >= count);
+            let (seg, unsettled) = self.tables.health.present(own, "an unallocated block is published")?;
+            *unsettled -= count;
             t.take_back(*seg, count)?;
         }
         Ok(())
@@ -56,7 +57,7 @@ impl Placement {
     pub fn settle<R>(mut self, publish: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         let done = publish(&mut self);
         if done.is_err() {
-            self.left.clear();
+            self.unsettled.clear();
         }
         done
     }
@@ -64,10 +65,11 @@ impl Placement {
 
 impl Drop for Placement {
     fn drop(&mut self) {
-        let mut left = self.left.iter().filter(|(_, count)| *count > 0).peekable();
-        if left.peek().is_some() {
+        let mut unsettled = self.unsettled.iter().filter(|(_, count)| *count > 0).peekable();
+        if unsettled.peek().is_some() {
             // A failure has stopped the volume; the caller returns its own error.
-            let _stopped = self.tables.with(|t| left.try_for_each(|&(seg, count)| t.take_back(seg, count)));
+            let _stopped =
+                self.tables.with(|t| unsettled.try_for_each(|&(seg, count)| t.take_back(seg, count)));
         }
     }
 }
@@ -75,7 +77,7 @@ impl Drop for Placement {
 impl Space {
     /// A placement without blocks yet.
     pub fn placement(&self, capacity: usize) -> Placement {
-        Placement { addrs: Vec::with_capacity(capacity), left: Vec::new(), tables: self.tables.clone() }
+        Placement { addrs: Vec::with_capacity(capacity), unsettled: Vec::new(), tables: self.tables.clone() }
     }
 
     /// Publishes blocks that were written and that the index now names, and frees the blocks that it named
@@ -132,7 +134,8 @@ mod tests {
         }
         /// Blocks from the start of each segment.
         fn place(&self, blocks: &[(u32, u32)]) -> Placement {
-            let mut placed = Placement { addrs: Vec::new(), left: Vec::new(), tables: self.tables.clone() };
+            let mut placed =
+                Placement { addrs: Vec::new(), unsettled: Vec::new(), tables: self.tables.clone() };
             for &(seg, count) in blocks {
                 placed.addrs.extend(self.addrs(seg, count));
                 self.tables.with(|t| placed.hand_out(t, SegNo(seg), count));

@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 const CLAIM_MAX: u64 = 1 << 30;
 const SEG_BYTES: u64 = BLOCKS_PER_SEG as u64 * BLOCK_SIZE as u64;
 /// A claim takes up to this fraction of the free sections, divided by the number of streams.
-const CLAIM_PART: u64 = 8;
+const CLAIM_DIVISOR: u64 = 8;
 
 /// A data log in memory.
 pub struct Stream {
@@ -176,7 +176,7 @@ impl Space {
             old.end
         });
         let streams = self.alloc.streams.load(Ordering::Relaxed).max(1);
-        let share = t.free_sections() / (CLAIM_PART * streams);
+        let share = t.free_sections() / (CLAIM_DIVISOR * streams);
         let most = share.min(CLAIM_MAX / u64::from(self.geo.segs_per_sec) / SEG_BYTES).max(1) as u32;
         let want = if after.is_some() { tail.claimed.saturating_mul(2).clamp(1, most) } else { 1 };
         let mut claim = t.claim(after, want)?;

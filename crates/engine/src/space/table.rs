@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// Valid blocks, and held blocks, which must not be reused because the last checkpoint, or a node logged by
 /// fsync since, may refer to them.
 #[derive(Debug, Clone)]
-pub(super) struct Maps {
+pub(super) struct Bitmaps {
     pub valid: [u8; SIT_MAP_BYTES],
     pub held: [u8; SIT_MAP_BYTES],
 }
@@ -40,15 +40,15 @@ impl Seg {
     const UNUSED: Self = Self { valid: 0, held: 0, log: LogType::HotData, current: false, mtime: 0 };
 
     /// Sets whether a block is valid.
-    fn set_valid(&mut self, maps: &mut Maps, off: usize, on: bool, now: u64) {
+    fn set_valid(&mut self, bitmaps: &mut Bitmaps, off: usize, on: bool, now: u64) {
         self.mtime = match self.mtime {
             0 => now,
             m => m.saturating_mul(self.valid.into()).saturating_add(now) / (u64::from(self.valid) + 1),
         };
-        msb::put(&mut maps.valid, off, on);
+        msb::put(&mut bitmaps.valid, off, on);
         if on {
             self.valid += 1;
-            self.hold(maps, off);
+            self.hold(bitmaps, off);
         } else {
             self.valid -= 1;
             if self.valid == 0 {
@@ -59,9 +59,9 @@ impl Seg {
     }
 
     /// Keeps a block from being reused before the next checkpoint.
-    pub fn hold(&mut self, maps: &mut Maps, off: usize) {
-        if !msb::test(&maps.held, off) {
-            msb::put(&mut maps.held, off, true);
+    pub fn hold(&mut self, bitmaps: &mut Bitmaps, off: usize) {
+        if !msb::test(&bitmaps.held, off) {
+            msb::put(&mut bitmaps.held, off, true);
             self.held += 1;
         }
     }
@@ -78,7 +78,7 @@ pub(super) struct Sec {
 /// Segments, sections and their indexes.
 pub struct Table {
     pub(super) segs: Paged<Seg>,
-    pub(super) maps: Paged<Option<Box<Maps>>>,
+    pub(super) bitmaps: Paged<Option<Box<Bitmaps>>>,
     pub(super) secs: Paged<Sec>,
     pub(super) geo: Geometry,
     pub(super) free: BitSet,
@@ -116,7 +116,7 @@ impl Table {
         let (n, s) = (geo.segment_count_main, geo.segs_per_sec);
         let mut t = Self {
             segs: Paged::new(n as usize, Seg::UNUSED),
-            maps: Paged::new(n as usize, None),
+            bitmaps: Paged::new(n as usize, None),
             secs: Paged::new(geo.section_count as usize, Sec { valid: 0, free_segs: s, busy: 0 }),
             geo: *geo,
             free: BitSet::new(n as usize),
@@ -153,22 +153,22 @@ impl Table {
         invariant!(self.health, found.is_some(), "a section outside the main area is looked up", else {});
         found.unwrap_or_default()
     }
-    /// The maps of a segment that has valid or held blocks.
-    fn maps(&self, seg: SegNo) -> Option<&Maps> {
-        let found = self.maps.get(seg.idx());
+    /// The bitmaps of a segment that has valid or held blocks.
+    fn bitmaps(&self, seg: SegNo) -> Option<&Bitmaps> {
+        let found = self.bitmaps.get(seg.idx());
         invariant!(self.health, found.is_some(), "the maps of a segment outside the main area are looked up", else {});
         found?.as_deref()
     }
     pub(super) fn valid_map(&self, seg: SegNo) -> [u8; SIT_MAP_BYTES] {
-        self.maps(seg).map_or([0; SIT_MAP_BYTES], |m| m.valid)
+        self.bitmaps(seg).map_or([0; SIT_MAP_BYTES], |m| m.valid)
     }
 
     /// Sets a segment's entry from the last checkpoint.
     pub fn load(&mut self, seg: SegNo, entry: &RawSitEntry) -> Result<()> {
         let log = entry.parse(seg)?;
-        self.update(seg, |s, maps| {
-            *maps =
-                (entry.valid() > 0).then(|| Box::new(Maps { valid: entry.valid_map, held: entry.valid_map }));
+        self.update(seg, |s, bitmaps| {
+            *bitmaps = (entry.valid() > 0)
+                .then(|| Box::new(Bitmaps { valid: entry.valid_map, held: entry.valid_map }));
             s.valid = entry.valid();
             s.held = entry.valid();
             s.log = log;
@@ -249,16 +249,16 @@ impl Table {
         runs.filter_map(|run| Some(*run.first()?..*run.last()? + 1)).collect()
     }
     pub fn is_valid(&self, seg: SegNo, off: u32) -> bool {
-        self.maps(seg).is_some_and(|m| msb::test(&m.valid, off as usize))
+        self.bitmaps(seg).is_some_and(|m| msb::test(&m.valid, off as usize))
     }
     /// Whether a block must not be written: it is valid, or the last checkpoint needs it.
     pub fn is_held(&self, seg: SegNo, off: u32) -> bool {
-        self.maps(seg).is_some_and(|m| msb::test(&m.held, off as usize))
+        self.bitmaps(seg).is_some_and(|m| msb::test(&m.held, off as usize))
     }
     /// First offset at or after `from` that may be written.
     pub fn next_hole(&self, seg: SegNo, from: u32) -> Option<u32> {
-        let maps = self.maps(seg);
-        (from..BLOCKS_PER_SEG).find(|&o| maps.is_none_or(|m| !msb::test(&m.held, o as usize)))
+        let bitmaps = self.bitmaps(seg);
+        (from..BLOCKS_PER_SEG).find(|&o| bitmaps.is_none_or(|m| !msb::test(&m.held, o as usize)))
     }
     /// The entry that the next checkpoint stores for a segment.
     pub fn entry(&self, seg: SegNo) -> RawSitEntry {
@@ -340,15 +340,15 @@ impl Table {
         let bad =
             |a: BlockAddr, why| Corrupt::block(Structure::SitBlock, a.0.into(), why, (!on).into(), on.into());
         let (mut refused, geo) = (None, self.geo);
-        self.update(seg, |s, maps| {
-            let maps = maps.get_or_insert_with(Maps::empty);
+        self.update(seg, |s, bitmaps| {
+            let bitmaps = bitmaps.get_or_insert_with(Bitmaps::empty);
             for &addr in addrs {
                 let off = offset_of(addr, &geo);
-                if msb::test(&maps.valid, off) == on {
+                if msb::test(&bitmaps.valid, off) == on {
                     refused = Some(addr);
                     break;
                 }
-                s.set_valid(maps, off, on, now);
+                s.set_valid(bitmaps, off, on, now);
             }
         });
         match refused {
@@ -430,9 +430,9 @@ impl Table {
     }
     /// Holds a segment until the next checkpoint, because recovery found blocks in it.
     pub fn hold_all(&mut self, seg: SegNo) {
-        self.update(seg, |s, maps| {
-            let maps = maps.get_or_insert_with(Maps::empty);
-            maps.held = [0xff; SIT_MAP_BYTES];
+        self.update(seg, |s, bitmaps| {
+            let bitmaps = bitmaps.get_or_insert_with(Bitmaps::empty);
+            bitmaps.held = [0xff; SIT_MAP_BYTES];
             s.held = BLOCKS_PER_SEG as u16;
         });
         self.changed.insert(seg);
@@ -444,7 +444,7 @@ impl Table {
         let before = self.canaries[log.idx()].replace((seg, off));
         // A checkpoint releases it.
         self.add_to_checkpoint(before.map(|(seg, _)| seg));
-        self.update(seg, |s, maps| s.hold(maps.get_or_insert_with(Maps::empty), off as usize));
+        self.update(seg, |s, bitmaps| s.hold(bitmaps.get_or_insert_with(Bitmaps::empty), off as usize));
     }
 
     /// Whether a block is the canary of a log.

@@ -163,8 +163,9 @@ impl Space {
     /// Resets or finishes partly written zones in which no log continues, as the number of active zones is limited.
     pub(crate) fn close_idle_zones(&self) -> Result<()> {
         let current: BTreeSet<SecNo> = self.log_states().iter().map(|l| self.geo.sec_of(l.segno)).collect();
-        let left: Vec<(SecNo, u32)> = self.dev.pointers().filter(|(sec, _)| !current.contains(sec)).collect();
-        for (sec, pointer) in left {
+        let without_log: Vec<(SecNo, u32)> =
+            self.dev.pointers().filter(|(sec, _)| !current.contains(sec)).collect();
+        for (sec, pointer) in without_log {
             if self.with_table(|t| t.is_free_section(sec)) {
                 self.dev.reset_section(sec)?;
             } else if pointer > 0 && pointer < self.geo.blocks_per_sec() {

@@ -3,7 +3,7 @@
 use foldhash::HashMap;
 use segno_format::{BlockAddr, Ino};
 use segno_journal::Record;
-use segno_journal::record::{Attr, Compression, InodeNew, Map, Name, Run, Time};
+use segno_journal::record::{Attr, Compression, InodeNew, Mapping, Name, Run, Time};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,7 +14,7 @@ const BLOCK: u64 = segno_format::BLOCK_SIZE as u64;
 
 /// A page with a new address.
 #[derive(Clone, Copy, Debug)]
-pub struct Mapped {
+pub struct MappedPage {
     pub page: u64,
     pub addr: BlockAddr,
     /// Checksum of the content, for replay to verify that it was written.
@@ -28,7 +28,7 @@ pub struct Mapped {
 pub struct InodeRecords {
     lost: Lost,
     changes: Option<Box<Changes>>,
-    gone: Option<Gone>,
+    gone: Option<Deletion>,
 }
 
 /// The changes by which an inode loses names and blocks, before any others.
@@ -41,7 +41,7 @@ struct Lost {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Gone {
+enum Deletion {
     /// Existed before the epoch.
     Freed,
     /// Created and freed within the epoch.
@@ -99,9 +99,9 @@ impl InodeRecords {
     /// Discards all changes of the inode except whether the epoch created it.
     pub fn freed(&mut self) -> usize {
         let transient =
-            self.changes.take().is_some_and(|c| c.new.is_some()) || self.gone == Some(Gone::Transient);
+            self.changes.take().is_some_and(|c| c.new.is_some()) || self.gone == Some(Deletion::Transient);
         self.lost = Lost::default();
-        self.gone = Some(if transient { Gone::Transient } else { Gone::Freed });
+        self.gone = Some(if transient { Deletion::Transient } else { Deletion::Freed });
         16
     }
 
@@ -162,47 +162,47 @@ impl InodeRecords {
     }
 
     /// Records pages mapped in ascending order; `moved` if their content is unchanged.
-    pub fn mapped(&mut self, pages: impl Iterator<Item = Mapped>, moved: bool) -> usize {
-        let new = |map| Record::Map(Map { moved, ..map });
+    pub fn mapped(&mut self, pages: impl Iterator<Item = MappedPage>, moved: bool) -> usize {
+        let new = |mapping| Record::Map(Mapping { moved, ..mapping });
         self.add_runs(pages, new, |last| match last {
-            Record::Map(map) if map.moved == moved => Some(map),
+            Record::Map(mapping) if mapping.moved == moved => Some(mapping),
             _ => None,
         })
     }
 
     /// Records the blocks of a packed cluster in ascending order, each under the page in whose slot it is. A record has whole
     /// clusters: it stays below the size at which it would be divided.
-    pub fn packed(&mut self, blocks: impl Iterator<Item = Mapped>) -> usize {
+    pub fn packed(&mut self, blocks: impl Iterator<Item = MappedPage>) -> usize {
         let data = &mut self.changes().data;
-        if let Some(Record::Packed(map)) = data.last()
-            && map.runs.len().max(map.crcs.len()) > PACKED
+        if let Some(Record::Packed(mapping)) = data.last()
+            && mapping.runs.len().max(mapping.crcs.len()) > PACKED
         {
-            data.push(Record::Packed(Map::default()));
+            data.push(Record::Packed(Mapping::default()));
         }
         self.add_runs(blocks, Record::Packed, |last| match last {
-            Record::Packed(map) => Some(map),
+            Record::Packed(mapping) => Some(mapping),
             _ => None,
         })
     }
 
-    /// Adds runs to the map of the last record where they fit, or to new records.
+    /// Adds runs to the mapping of the last record where they fit, or to new records.
     fn add_runs(
         &mut self,
-        pages: impl Iterator<Item = Mapped>,
-        new: impl Fn(Map) -> Record,
-        open: impl Fn(&mut Record) -> Option<&mut Map>,
+        pages: impl Iterator<Item = MappedPage>,
+        new: impl Fn(Mapping) -> Record,
+        open: impl Fn(&mut Record) -> Option<&mut Mapping>,
     ) -> usize {
         let (mut bytes, data) = (0, &mut self.changes().data);
-        for Mapped { page, addr, crc } in pages {
+        for MappedPage { page, addr, crc } in pages {
             let run = Run { page, addr, count: 1 };
-            match data.last_mut().and_then(&open).filter(|map| follows(map, &run)) {
-                Some(map) => {
-                    map.push(run);
-                    map.crcs.extend(crc);
+            match data.last_mut().and_then(&open).filter(|mapping| follows(mapping, &run)) {
+                Some(mapping) => {
+                    mapping.push(run);
+                    mapping.crcs.extend(crc);
                 }
                 None => {
                     let crcs = crc.into_iter().collect();
-                    data.push(new(Map { runs: vec![run], crcs, moved: false }));
+                    data.push(new(Mapping { runs: vec![run], crcs, moved: false }));
                 }
             }
             bytes += 16;
@@ -273,8 +273,8 @@ impl InodeRecords {
                 self.changes().data.push(Record::InlineData { offset, bytes: bytes.into() });
             }
             Record::InlineOff => self.changes().data.push(Record::InlineOff),
-            Record::Map(map) => self.changes().data.push(Record::Map(map)),
-            Record::Packed(map) => self.changes().data.push(Record::Packed(map)),
+            Record::Map(mapping) => self.changes().data.push(Record::Map(mapping)),
+            Record::Packed(mapping) => self.changes().data.push(Record::Packed(mapping)),
             Record::Released(released) => _ = self.released(released),
             Record::Compression(how) => _ = self.compression(how),
             Record::Reserve { page, count } => self.changes().data.push(Record::Reserve { page, count }),
@@ -289,8 +289,8 @@ impl InodeRecords {
     /// verifies by the checksums of all mapped pages that their data was written.
     pub fn into_records(self, checked: bool) -> Vec<Record> {
         match (self.gone, self.changes) {
-            (Some(Gone::Freed), _) => vec![Record::InodeFree],
-            (Some(Gone::Transient), _) => Vec::new(),
+            (Some(Deletion::Freed), _) => vec![Record::InodeFree],
+            (Some(Deletion::Transient), _) => Vec::new(),
             (None, None) => Changes::from(self.lost).into_records(checked),
             (None, Some(changes)) => changes.into_records(checked),
         }
@@ -335,14 +335,14 @@ impl Changes {
 }
 
 fn forget_checksums(record: &mut Record) {
-    if let Record::Map(map) | Record::Packed(map) = record {
-        map.crcs = Vec::new();
+    if let Record::Map(mapping) | Record::Packed(mapping) = record {
+        mapping.crcs = Vec::new();
     }
 }
 
 /// Whether a run fits into the same record.
-fn follows(map: &Map, run: &Run) -> bool {
-    map.runs.last().is_none_or(|last| run.page >= last.page.saturating_add(last.count.into()))
+fn follows(mapping: &Mapping, run: &Run) -> bool {
+    mapping.runs.last().is_none_or(|last| run.page >= last.page.saturating_add(last.count.into()))
 }
 
 /// Removed names first: new ones may need their space.
@@ -442,20 +442,23 @@ mod tests {
         let mut log = InodeRecords::default();
         for cluster in 0..20u64 {
             // No address follows another, so each block is a run.
-            let block =
-                |i| Mapped { page: cluster * 256 + i, addr: BlockAddr(i as u32 * 2), crc: Some(i as u32) };
+            let block = |i| MappedPage {
+                page: cluster * 256 + i,
+                addr: BlockAddr(i as u32 * 2),
+                crc: Some(i as u32),
+            };
             log.packed((1..256).map(block));
         }
         let mut bytes = Vec::new();
         log.into_records(true).iter().for_each(|r| r.encode(&mut bytes));
         let (mut rest, mut blocks) = (bytes.as_slice(), 0);
         while !rest.is_empty() {
-            let Ok(Record::<Box<[u8]>>::Packed(map)) = Record::decode(&mut rest) else {
+            let Ok(Record::<Box<[u8]>>::Packed(mapping)) = Record::decode(&mut rest) else {
                 panic!("no clusters")
             };
-            let ends = [map.runs.first(), map.runs.last()].map(|r| r.unwrap().page % 256);
+            let ends = [mapping.runs.first(), mapping.runs.last()].map(|r| r.unwrap().page % 256);
             assert_eq!(ends, [1, 255]);
-            blocks += map.pages();
+            blocks += mapping.pages();
         }
         assert_eq!(blocks, 20 * 255);
     }

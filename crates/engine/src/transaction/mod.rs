@@ -12,7 +12,7 @@ mod inode_records;
 mod recorder;
 
 pub use fields::{store_attr, unpack_rdev};
-pub use inode_records::{InodeRecords, Mapped, Target};
+pub use inode_records::{InodeRecords, MappedPage, Target};
 pub use recorder::{Recorder, Taken, creates, sections};
 
 use crate::lock::{Mutex, MutexGuard, ReadGuard, RwLock, WriteGuard, rank};

@@ -5,7 +5,7 @@
 //! record is added.
 use super::Op;
 use super::fields::{Fields, inode_new, pack_rdev};
-use super::inode_records::{InodeRecords, Mapped, Target};
+use super::inode_records::{InodeRecords, MappedPage, Target};
 use crate::lock::{Mutex, rank};
 use crate::stat::Sampled;
 use foldhash::HashMap;
@@ -178,23 +178,23 @@ impl Op<'_> {
     }
 
     /// Records that inline data moved to block 0, or was dropped if all zeros.
-    pub fn inline_off(&self, ino: Ino, to: Option<Mapped>) {
+    pub fn inline_off(&self, ino: Ino, to: Option<MappedPage>) {
         self.record(ino, InodeRecords::inline_off);
         self.mapped(ino, to.into_iter(), false);
     }
     /// Records new addresses of file blocks; `moved` if the content is unchanged.
-    pub fn mapped(&self, ino: Ino, pages: impl Iterator<Item = Mapped>, moved: bool) {
+    pub fn mapped(&self, ino: Ino, pages: impl Iterator<Item = MappedPage>, moved: bool) {
         self.record_blocks(ino, pages, |log, pages| log.mapped(pages, moved));
     }
     /// Records the stored blocks of packed clusters, each under the page in whose slot it is.
-    pub fn packed(&self, ino: Ino, blocks: impl Iterator<Item = Mapped>) {
+    pub fn packed(&self, ino: Ino, blocks: impl Iterator<Item = MappedPage>) {
         self.record_blocks(ino, blocks, |log, blocks| log.packed(blocks));
     }
     fn record_blocks(
         &self,
         ino: Ino,
-        blocks: impl Iterator<Item = Mapped>,
-        add: impl FnOnce(&mut InodeRecords, &mut dyn Iterator<Item = Mapped>) -> usize,
+        blocks: impl Iterator<Item = MappedPage>,
+        add: impl FnOnce(&mut InodeRecords, &mut dyn Iterator<Item = MappedPage>) -> usize,
     ) {
         let mut checksums = 0;
         let mut counted = blocks.inspect(|p| checksums += if p.crc.is_some() { 1 } else { CHECKED + 1 });

@@ -77,7 +77,7 @@ impl Contexts {
         behind.iter().chain(before).min_by_key(|c| c.load())
     }
 
-    /// Removes a clean file from its list; a file with dirty pages stays. The caller holds the flush claim, so
+    /// Removes a clean file from its list; a file with dirty pages stays. The caller holds the flush lock, so
     /// that a file with pages in flight stays listed and a sync waits for it, or frees the file. Returns false if the file was on no list.
     #[must_use]
     pub fn settle(&self, inode: &Arc<Inode>) -> bool {

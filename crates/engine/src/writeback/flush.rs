@@ -21,7 +21,7 @@ const FSYNC_YIELD: Duration = Duration::from_millis(5);
 
 impl Writeback {
     /// Flushes the dirty pages in a block range of a file. Returns their number. The caller holds no lock of the rank
-    /// of the flush claim or above.
+    /// of the flush lock or above.
     ///
     /// Only checkpoints write directories: a checkpoint in between would miss blocks in flight here.
     pub(crate) fn flush_inode(&self, inode: &Arc<Inode>, range: Range<u64>) -> Result<u64> {
@@ -212,8 +212,8 @@ impl Writeback {
         let mut batch = Batch::new(self.base.next_serial(), why);
         // Several locks of one rank are taken in ascending inode order.
         let ascends = inodes.is_sorted_by(|a, b| a.ino < b.ino);
-        invariant!(self.base.health, ascends, "flush claims taken out of order");
-        let _claims: Vec<_> = inodes.iter().map(|i| i.flush.lock()).collect();
+        invariant!(self.base.health, ascends, "flush locks taken out of order");
+        let _locks: Vec<_> = inodes.iter().map(|i| i.flush.lock()).collect();
         let taken = self.files.take_all(inodes, range, &mut batch);
         let (next, placed) = taken
             .and_then(|next| {

@@ -12,10 +12,10 @@ pub struct FsyncPriority {
     inside: AtomicU32,
     begun: Instant,
     /// End of the last fsync, in milliseconds since creation; 0 if none.
-    left_at: AtomicU64,
+    ended_at: AtomicU64,
     /// Number of threads that yield. A leaf lock.
     waiting: Mutex<u32>,
-    left: Condvar,
+    ended: Condvar,
 }
 
 /// An fsync in progress.
@@ -27,9 +27,9 @@ impl Default for FsyncPriority {
         Self {
             inside: AtomicU32::new(0),
             begun: Instant::now(),
-            left_at: AtomicU64::new(0),
+            ended_at: AtomicU64::new(0),
             waiting: Mutex::default(),
-            left: Condvar::new(),
+            ended: Condvar::new(),
         }
     }
 }
@@ -47,9 +47,9 @@ impl FsyncPriority {
 
     /// Whether an fsync is in progress, or ended so recently that more are expected.
     pub fn is_wanted(&self) -> bool {
-        let left_at = self.left_at.load(Ordering::Relaxed);
+        let ended_at = self.ended_at.load(Ordering::Relaxed);
         self.inside.load(Ordering::SeqCst) > 0
-            || (left_at > 0 && self.millis().saturating_sub(left_at) < RECENT.as_millis() as u64)
+            || (ended_at > 0 && self.millis().saturating_sub(ended_at) < RECENT.as_millis() as u64)
     }
 
     /// Waits until no fsync is in progress, or for the given time. The caller holds no lock.
@@ -63,7 +63,7 @@ impl FsyncPriority {
         *waiting += 1;
         while !is_free() {
             let Some(rest) = timeout.checked_sub(begun.elapsed()).filter(|d| !d.is_zero()) else { break };
-            self.left.wait_for(&mut waiting, rest);
+            self.ended.wait_for(&mut waiting, rest);
         }
         *waiting -= 1;
     }
@@ -71,12 +71,12 @@ impl FsyncPriority {
 
 impl Drop for FsyncGuard<'_> {
     fn drop(&mut self) {
-        self.0.left_at.store(self.0.millis(), Ordering::Relaxed);
+        self.0.ended_at.store(self.0.millis(), Ordering::Relaxed);
         if self.0.inside.fetch_sub(1, Ordering::SeqCst) == 1 {
             // Locks even without a waiter: a thread about to wait checks again with the lock held.
             let waiting = self.0.waiting.lock();
             if *waiting > 0 {
-                self.0.left.notify_all();
+                self.0.ended.notify_all();
             }
         }
     }

@@ -5,12 +5,12 @@ use crate::files::Inode;
 use std::sync::Arc;
 
 /// Dirty pages that make a file large, as a fraction of the cache.
-pub const LARGE_PART: u64 = 16;
+pub const LARGE_DIVISOR: u64 = 16;
 
 impl Writeback {
     /// Schedules writeback of a file with many dirty pages.
     pub(crate) fn hint_large(&self, inode: &Inode) {
-        let large = self.base.cache_blocks() / LARGE_PART;
+        let large = self.base.cache_blocks() / LARGE_DIVISOR;
         if self.base.mem.dirty_data.get() <= large {
             return;
         }
@@ -22,7 +22,7 @@ impl Writeback {
 
     /// The large files among `files`. Each is written until half of the threshold is left.
     pub(crate) fn large_among(&self, files: Vec<Arc<Inode>>) -> Vec<Arc<Inode>> {
-        let enough = self.base.cache_blocks() / LARGE_PART / 2;
+        let enough = self.base.cache_blocks() / LARGE_DIVISOR / 2;
         files.into_iter().filter(|f| f.pages.lock().dirty() as u64 > enough).collect()
     }
 }

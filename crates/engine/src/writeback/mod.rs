@@ -21,7 +21,7 @@ pub use context::Context;
 pub use contexts::Contexts;
 pub use fsync_priority::FsyncPriority;
 #[cfg(test)]
-pub use large_files::LARGE_PART;
+pub use large_files::LARGE_DIVISOR;
 pub use threads::{Threads, processors};
 
 use crate::base::Base;

@@ -38,7 +38,7 @@ impl Rig {
     }
     /// Models a flush; returns the tag written to the device.
     fn flush(&self, id: u64) -> Option<u8> {
-        let _claim = self.inode.flush.lock();
+        let _flush = self.inode.flush.lock();
         let out = self.inode.pages.lock().begin_flush(0, id, &self.mem);
         let written = out.as_ref().map(|b| b.0[0]);
         if let Some(block) = out {

@@ -37,7 +37,7 @@ impl Writeback {
         });
     }
 
-    /// The stream for pages of a file; `None` means the log of their type. The caller holds the flush claim.
+    /// The stream for pages of a file; `None` means the log of their type. The caller holds the flush lock.
     fn stream_for(
         &self,
         inode: &Arc<Inode>,

@@ -178,7 +178,8 @@ impl Writeback {
         };
         let expedited = self.threads.expedited.load(Ordering::Relaxed) > 0;
         let (dirty, limit) = (self.base.mem.dirty_data.get(), self.background_limit());
-        let little = dirty <= limit || context.dirty() < self.background_part(self.contexts.contexts().len());
+        let little =
+            dirty <= limit || context.dirty() < self.background_share(self.contexts.contexts().len());
         let files = match context.next_files(FILES_PER_ROUND) {
             files if !expedited && dirty <= limit / 2 => self.large_among(files),
             files => without_young(files, little && !expedited),
@@ -220,7 +221,7 @@ impl Writeback {
             [] => 0,
             [one] => self.flush_quantum(one, QUANTUM, why)?,
             many => {
-                // Flush claims are taken in ascending inode order.
+                // Flush locks are taken in ascending inode order.
                 many.sort_unstable_by_key(|i| i.ino);
                 self.flush_group(many, why)?;
                 pages as u64

@@ -13,8 +13,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// After this time without progress the writer flushes itself, and so gets the error.
 const STALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Fractions of the cache: the limit of dirty pages, and the threshold of background writeback.
-const HARD_PART: u64 = 2;
-const BACKGROUND_PART: u64 = 4;
+const HARD_LIMIT_DIVISOR: u64 = 2;
+const BACKGROUND_DIVISOR: u64 = 4;
 
 /// Wakes throttled writers when pages have been written.
 #[derive(Debug, Default)]
@@ -59,16 +59,16 @@ fn share(limit: u64, rate: u64, rates: u64, contexts: u64) -> u64 {
 impl Writeback {
     /// Upper bound on dirty pages of files.
     pub(crate) fn dirty_limit(&self) -> u64 {
-        self.base.cache_blocks() / HARD_PART
+        self.base.cache_blocks() / HARD_LIMIT_DIVISOR
     }
     /// Dirty pages above which background writeback starts.
     pub(crate) fn background_limit(&self) -> u64 {
-        self.base.cache_blocks() / BACKGROUND_PART
+        self.base.cache_blocks() / BACKGROUND_DIVISOR
     }
 
     /// Dirty pages of one context that start its writeback. Above the global threshold at least one context reaches
     /// it.
-    pub(crate) fn background_part(&self, contexts: usize) -> u64 {
+    pub(crate) fn background_share(&self, contexts: usize) -> u64 {
         self.background_limit() / contexts.max(1) as u64
     }
 
@@ -83,7 +83,7 @@ impl Writeback {
     /// files.
     fn wake_full(&self) {
         let contexts = self.contexts.contexts();
-        self.wake(&contexts, self.background_part(contexts.len()));
+        self.wake(&contexts, self.background_share(contexts.len()));
     }
 
     pub(crate) fn wake_all(&self) {

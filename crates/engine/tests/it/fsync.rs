@@ -73,9 +73,9 @@ fn dirty_nodes(v: &Volume) -> u64 {
 }
 
 /// A clock that does not advance.
-struct Still;
+struct FixedClock;
 
-impl Clock for Still {
+impl Clock for FixedClock {
     fn now(&self) -> Time {
         Time { secs: 1_700_000_000, nsec: 5 }
     }
@@ -87,7 +87,7 @@ fn every_lookup_mode_gives_the_same_image() {
     let image = |lookup, mode| {
         let dev = Arc::new(MemDevice::from_snapshot(&formatted));
         let opts = MountOptions { fsync_lookup: lookup, fsync_mode: mode, ..quiet() };
-        let v = lab::mount(dev.clone(), opts, Arc::new(Still)).unwrap();
+        let v = lab::mount(dev.clone(), opts, Arc::new(FixedClock)).unwrap();
         assert_eq!(v.fsync_lookup(), lookup);
         let files: Vec<Ino> = (0..20).map(|i| large(&v, &format!("f{i}"))).collect();
         let mut x = 99_u64;

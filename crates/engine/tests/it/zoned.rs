@@ -330,7 +330,7 @@ fn unfit_devices_are_refused() {
 type Cut = (ZonedDevice, Vec<u64>);
 
 /// Power cuts before every n-th command.
-struct Tap {
+struct CutRecorder {
     dev: Arc<ZonedDevice>,
     every: u64,
     commands: AtomicU64,
@@ -338,7 +338,7 @@ struct Tap {
     taken: Mutex<Vec<Cut>>,
 }
 
-impl Tap {
+impl CutRecorder {
     fn see(&self, call: Call<'_>) {
         if matches!(call, Call::Read | Call::Discard) {
             return;
@@ -360,11 +360,16 @@ impl Tap {
 
 /// Wears a volume and mounts the states after power cuts. Conventional zones keep every write in order; sequential
 /// zones keep flushed writes and a prefix of the rest.
-fn cuts(shape: ZoneShape, how: &MkfsOptions, every: u64, wear: impl Fn(&Volume, &Tap) -> Ino) -> usize {
+fn cuts(
+    shape: ZoneShape,
+    how: &MkfsOptions,
+    every: u64,
+    wear: impl Fn(&Volume, &CutRecorder) -> Ino,
+) -> usize {
     let dev = Arc::new(ZonedDevice::new(shape));
     format(&[member(dev.clone())], how).unwrap();
     let (commands, synced, taken) = (AtomicU64::new(0), Mutex::default(), Mutex::default());
-    let tap = Arc::new(Tap { dev: dev.clone(), every, commands, synced, taken });
+    let tap = Arc::new(CutRecorder { dev: dev.clone(), every, commands, synced, taken });
     let sees = tap.clone();
     let watched = PauseDevice::before_each(dev.clone(), move |call| sees.see(call));
     let v = Volume::mount(Arc::new(watched), small()).unwrap();

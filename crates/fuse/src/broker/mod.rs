@@ -17,7 +17,7 @@ use crate::page_cache::PageCache;
 use message::{ANSWER_MAX, Answer, Call};
 use rustix::fd::OwnedFd;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
-use segno_device::Claim;
+use segno_device::ExclusiveOpen;
 use spec::Spec;
 use std::env::args_os;
 use std::ffi::OsString;
@@ -50,7 +50,7 @@ pub struct Broker {
     control: OwnedFd,
     callers: Option<Callers>,
     process: Child,
-    claim: Option<Arc<Claim>>,
+    exclusive: Option<Arc<ExclusiveOpen>>,
 }
 
 impl Broker {
@@ -66,7 +66,8 @@ impl Broker {
             ));
         }
         let spec = Spec::of(dir, opts);
-        let claim = matches!(spec.backing, Backing::Device(_)).then(|| opts.claim.clone()).flatten();
+        let exclusive =
+            matches!(spec.backing, Backing::Device(_)).then(|| opts.exclusive_open.clone()).flatten();
         let (control, theirs) = pair()?;
         let (callers, answers) = pair()?;
         let mut command = Command::new("/proc/self/exe");
@@ -76,7 +77,7 @@ impl Broker {
         let process = command.spawn().map_err(|e| {
             io::Error::new(e.kind(), format!("the process that mounts and unmounts cannot be started: {e}"))
         })?;
-        Ok(Self { control, callers: Some(Callers::new(callers)), process, claim })
+        Ok(Self { control, callers: Some(Callers::new(callers)), process, exclusive })
     }
 
     /// Reads credentials of callers; `None` if they were taken already.
@@ -86,14 +87,14 @@ impl Broker {
 
     /// Mounts. The kernel's first request is then pending on the connection.
     pub(crate) fn connect(&self) -> io::Result<(Mounted, MountType)> {
-        let done = block::hand_over(self.claim.as_deref(), || {
+        let done = block::hand_over(self.exclusive.as_deref(), || {
             let (answer, dev) = self.call(Call::Mount)?;
             let (Answer::Mounted { id, mount_type }, Some(dev)) = (answer, dev) else {
                 return Err(unexpected());
             };
             Ok((Mounted { dev, id }, mount_type))
         });
-        // The mount has been made if only the claim is missing.
+        // The mount has been made if only the exclusive open is missing.
         done.inspect_err(|_| drop(self.call(Call::Detach { sync: false })))
     }
 

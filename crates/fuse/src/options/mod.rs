@@ -7,7 +7,7 @@ pub use table::{FLAGS, OPTIONS};
 
 use crate::block::Backing;
 use crate::ownership::Ownership;
-use segno_device::{BlockDevice, Claim, DeviceError, Location, StorageKind, probe};
+use segno_device::{BlockDevice, DeviceError, ExclusiveOpen, Location, StorageKind, probe};
 use segno_engine::MountOptions;
 use segno_format::superblock::Superblock;
 use segno_format::{BLOCK_SIZE, Features};
@@ -45,8 +45,8 @@ pub struct FuseOptions {
     pub source: String,
     /// Source of a mount of type `fuseblk`.
     pub backing: Backing,
-    /// The claim of the server on that device.
-    pub claim: Option<Arc<Claim>>,
+    /// The exclusive open of the server on that device.
+    pub exclusive_open: Option<Arc<ExclusiveOpen>>,
     /// Never mount as `fuseblk`.
     pub fuse_only: bool,
     /// Mount read-only.
@@ -133,10 +133,12 @@ impl FuseOptions {
             return Ok(Backing::Nothing(why.into()));
         }
         let storage = probe(image)?;
-        Ok(match (storage.kind, device.claim()) {
+        Ok(match (storage.kind, device.exclusive_open()) {
             (StorageKind::Regular, _) => Backing::Image(at.by_offset()?.path()),
-            (StorageKind::BlockDevice, Some(claim)) if storage.bytes.is_multiple_of(BLOCK_SIZE as u64) => {
-                Backing::Device(claim.path().to_owned())
+            (StorageKind::BlockDevice, Some(exclusive))
+                if storage.bytes.is_multiple_of(BLOCK_SIZE as u64) =>
+            {
+                Backing::Device(exclusive.path().to_owned())
             }
             // Its page cache has smaller blocks, and mounting would drop it.
             _ => Backing::Nothing("the size of the device is no multiple of 4 KiB".into()),

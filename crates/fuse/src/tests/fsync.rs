@@ -10,14 +10,14 @@ use std::time::Duration;
 
 /// A device whose flushes block while the valve is closed.
 #[derive(Debug)]
-struct Valve {
+struct BlockingDevice {
     memory: MemDevice,
     closed: Mutex<bool>,
     waiting: Mutex<usize>,
     changed: Condvar,
 }
 
-impl Valve {
+impl BlockingDevice {
     fn block(&self, closed: bool) {
         *self.closed.lock().unwrap() = closed;
         self.changed.notify_all();
@@ -30,7 +30,7 @@ impl Valve {
     }
 }
 
-impl BlockDevice for Valve {
+impl BlockDevice for BlockingDevice {
     fn block_count(&self) -> u64 {
         self.memory.block_count()
     }
@@ -60,7 +60,7 @@ fn an_fsync_that_waits_for_the_disk_does_not_block_others() {
     const SYNCING: usize = 4;
     for choice in [Choice::Classic, Choice::IoUring] {
         let memory = MemDevice::new(128 * 256);
-        let valve = Arc::new(Valve {
+        let valve = Arc::new(BlockingDevice {
             memory,
             closed: Mutex::new(false),
             waiting: Mutex::new(0),

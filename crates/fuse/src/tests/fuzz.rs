@@ -149,7 +149,7 @@ fn requests(stream: &[u8]) -> Vec<&[u8]> {
 }
 
 /// Makes the lengths in nearly all headers right.
-fn mend(stream: &mut [u8], rng: &mut Rng) {
+fn fixup(stream: &mut [u8], rng: &mut Rng) {
     let lens: Vec<usize> = requests(stream).iter().map(|r| r.len()).collect();
     let mut at = 0;
     for len in lens {
@@ -244,7 +244,7 @@ fn fuzz_fuse_requests() {
         words,
         resized: 8,
         kept: FRAME + HEAD,
-        mend: &|stream, rng| mend(stream, rng),
+        fixup: &|stream, rng| fixup(stream, rng),
     };
     let draw = |rng: &mut Rng| mutator.draw(rng);
     let target = Target { name: "fuse", runs: 300, draw: &draw, run: &|i: &Vec<u8>| serve(&empty, i) };

@@ -51,7 +51,7 @@ impl Handle {
         handle
     }
 
-    fn forged(node: u64, generation: u32) -> Self {
+    fn fabricated(node: u64, generation: u32) -> Self {
         let (node_high, node_low) = ((node >> 32) as u32, node as u32);
         Self { bytes: 12, kind: INO64_GEN, node_high, node_low, generation, ..Self::default() }
     }
@@ -202,7 +202,7 @@ fn the_handle_of_an_unlinked_file_becomes_stale_with_its_last_close() {
 
 /// Users choose the numbers in handles. None may be reported as corruption or open an internal inode.
 #[test]
-fn forged_handles_open_nothing_and_damage_nothing() {
+fn fabricated_handles_open_nothing_and_damage_nothing() {
     each(|mut rig| {
         let path = rig.mount().path().join("large");
         // Has direct and indirect nodes and an attribute node in addition to its inode.
@@ -215,11 +215,11 @@ fn forged_handles_open_nothing_and_damage_nothing() {
         let beyond = [end, u64::from(u32::MAX), 1 << 32, (1 << 32) + 1, u64::MAX];
         // All numbers in use are below this.
         for node in (2..end.min(2048)).chain(beyond) {
-            let opened = Handle::forged(node, real.generation).open(&root, OFlags::PATH);
+            let opened = Handle::fabricated(node, real.generation).open(&root, OFlags::PATH);
             if node == u64::from(real.node_low) { drop(opened.unwrap()) } else { assert_stale(opened) }
         }
-        assert_stale(Handle::forged(Ino::ROOT.0.into(), 0).open(&root, OFlags::PATH));
-        Handle::forged(1, 0).open(&root, OFlags::PATH).unwrap();
+        assert_stale(Handle::fabricated(Ino::ROOT.0.into(), 0).open(&root, OFlags::PATH));
+        Handle::fabricated(1, 0).open(&root, OFlags::PATH).unwrap();
         drop(root);
         assert!(fs::write(rig.mount().path().join("after"), "x").is_ok());
         rig.end();

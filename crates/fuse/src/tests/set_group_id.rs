@@ -26,7 +26,7 @@ const CHANGES: [&str; 4] =
 const MODES: [u32; 3] = [0o2666, 0o2676, 0o6666];
 
 /// The mode of a file after a change.
-fn left(dir: &Path, mode: u32, caller: &[&str], change: &str) -> u32 {
+fn mode_after(dir: &Path, mode: u32, caller: &[&str], change: &str) -> u32 {
     let file = dir.join("file");
     fs::write(&file, "content").unwrap();
     chown(&file, Some(65_534), Some(GROUP)).unwrap();
@@ -46,8 +46,8 @@ fn all(dir: &Path) -> Vec<String> {
     for (name, caller) in CALLERS {
         for change in CHANGES {
             for mode in MODES {
-                let left = left(dir, mode, caller, change);
-                found.push(format!("{mode:o} after `{change}` by {name}: {left:o}"));
+                let after = mode_after(dir, mode, caller, change);
+                found.push(format!("{mode:o} after `{change}` by {name}: {after:o}"));
             }
         }
     }
@@ -65,7 +65,7 @@ fn a_change_clears_set_group_id_as_on_a_tmpfs() {
     };
     set_permissions(tmpfs.path(), Permissions::from_mode(0o755)).unwrap();
     // Since Linux 6.2.
-    if left(tmpfs.path(), 0o2666, CALLERS[0].1, CHANGES[0]) != 0o666 {
+    if mode_after(tmpfs.path(), 0o2666, CALLERS[0].1, CHANGES[0]) != 0o666 {
         return println!("NOT TESTED: this kernel leaves the bit to strangers");
     }
     let expected = all(tmpfs.path());

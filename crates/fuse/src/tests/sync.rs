@@ -224,9 +224,9 @@ impl Drop for Disk {
     }
 }
 
-/// The device stays claimed from open to unmount, first by the server, then by the kernel.
+/// The device stays opened exclusively from open to unmount, first by the server, then by the kernel.
 #[test]
-fn a_block_device_is_always_claimed() {
+fn a_block_device_is_always_opened_exclusively() {
     for choice in [Choice::Classic, Choice::IoUring] {
         let Some(disk) = Disk::new() else { return };
         let _alone = without_children();
@@ -236,11 +236,11 @@ fn a_block_device_is_always_claimed() {
         assert!(in_use() && matches!(disk.open(), Err(DeviceError::InUse { .. })));
         let member = Member { device: device.clone(), path: String::new(), zeroed: true };
         segno_mkfs::format(&[member], &MkfsOptions::default()).unwrap();
-        let (backing, claim) = (Backing::Device(disk.path.clone()), device.claim().unwrap());
+        let (backing, exclusive) = (Backing::Device(disk.path.clone()), device.exclusive_open().unwrap());
         let volume = Volume::mount(device, MountOptions::default()).unwrap();
         let closed = volume.clone();
         let server = Server::new(volume).on_destroy(move || closed.unmount().unwrap());
-        claim.release();
+        exclusive.release();
         let Some(mount) = Mount::served(server, choice, &[], &backing) else { continue };
         assert!(in_use());
         fs::write(mount.path().join("f"), "x").unwrap();

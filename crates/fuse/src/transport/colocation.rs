@@ -39,7 +39,7 @@ pub(crate) struct Colocation {
     run: AtomicU32,
     /// Whether `binding` has a CPU.
     bound: AtomicBool,
-    /// Requests only try to take it: the holder may be a thread at `SCHED_IDLE`, for which a thread that
+    /// Requests only try to take it: its owner may be a thread at `SCHED_IDLE`, for which a thread that
     /// holds locks of the engine should not wait. A change that is skipped is made at the next request of
     /// another caller, or the next wait for a device.
     binding: Mutex<Binding>,

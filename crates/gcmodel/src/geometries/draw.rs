@@ -1,5 +1,5 @@
 //! Guarded volumes and writes, drawn from a seed.
-use super::plant::Plant;
+use super::planted_bug::PlantedBug;
 use crate::experiment::{Experiment, Shape, Workload};
 use crate::volume::sizes;
 use segno_clean::BLOCKS_PER_SEG;
@@ -46,7 +46,7 @@ pub struct Case {
     pub pattern: Pattern,
     /// Blocks placed between two checks of the room.
     pub quantum: u64,
-    pub plant: Option<Plant>,
+    pub bug: Option<PlantedBug>,
 }
 
 impl Case {
@@ -81,7 +81,7 @@ impl Case {
             lifetime: rng.one_in(2),
             pattern,
             quantum: if rng.one_in(2) { most } else { rng.between(1, most) },
-            plant: None,
+            bug: None,
         })
     }
 }

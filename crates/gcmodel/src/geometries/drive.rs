@@ -1,6 +1,6 @@
 //! Writes of a case, with cleaning and checks between them.
 use super::draw::{Case, Pattern};
-use super::plant::Plant;
+use super::planted_bug::PlantedBug;
 use super::watch::Watched;
 use crate::counters::Kind;
 use crate::placement::Placement;
@@ -30,7 +30,7 @@ impl Case {
     /// write that did not fit.
     pub fn run(&self) -> Result<Totals, String> {
         // Only where cleaning is paced do data logs share sections.
-        let how = if self.plant == Some(Plant::Alone) { Loop::Batch } else { Loop::Paced };
+        let how = if self.bug == Some(PlantedBug::Alone) { Loop::Batch } else { Loop::Paced };
         let mut model = Model::new(self.experiment, self.policy, how)?;
         // The rules must do without this margin.
         model.uncounted = 0;
@@ -167,7 +167,7 @@ impl Writer {
     }
 
     fn quantum(&self) -> u64 {
-        if self.case.plant == Some(Plant::Quantum) { 8 * self.case.quantum } else { self.case.quantum }
+        if self.case.bug == Some(PlantedBug::Quantum) { 8 * self.case.quantum } else { self.case.quantum }
     }
 
     /// Writes all pages and nodes of the file back, or a checkpoint if the nodes do not fit ahead of it.
@@ -176,9 +176,9 @@ impl Writer {
         let model = &mut self.model;
         model.dirty_nodes.add(0);
         let nodes = model.dirty_nodes.len;
-        let fits = Watched { model, plant: self.case.plant }.figures().has_room_for_chain(nodes);
+        let fits = Watched { model, bug: self.case.bug }.figures().has_room_for_chain(nodes);
         let model = &mut self.model;
-        if fits || self.case.plant == Some(Plant::Chain) {
+        if fits || self.case.bug == Some(PlantedBug::Chain) {
             model.logged = (model.logged + model.dirty_nodes.len).min(model.node_place.len() as u64);
             model.flush_nodes().map_err(|Full| self.no_section("fsync"))?;
         } else {
@@ -188,8 +188,7 @@ impl Writer {
     }
 
     fn checkpoint(&mut self) -> Result<(), String> {
-        Watched { model: &mut self.model, plant: self.case.plant }
-            .checkpoint_fits(0, "before a checkpoint")?;
+        Watched { model: &mut self.model, bug: self.case.bug }.checkpoint_fits(0, "before a checkpoint")?;
         self.model.write_checkpoint().map_err(|Full| self.no_section("checkpoint"))
     }
 
@@ -221,7 +220,7 @@ impl Writer {
     fn settle(&mut self) -> Result<(), String> {
         let written = self.model.counts.of(Kind::UserData);
         let placed = written - std::mem::replace(&mut self.model.paced, written);
-        let mut watched = Watched { model: &mut self.model, plant: self.case.plant };
+        let mut watched = Watched { model: &mut self.model, bug: self.case.bug };
         watched.checkpoint_fits(0, "before cleaning")?;
         self.pacer.pace(&mut watched, placed)?;
         if watched.figures().floor() < 0

@@ -2,9 +2,9 @@
 //! sections, and a quantum of writeback with the checkpoint that follows it fits at every step.
 mod draw;
 mod drive;
-mod plant;
+mod planted_bug;
 mod watch;
 
 pub use draw::{Case, Pattern};
 pub use drive::Totals;
-pub use plant::Plant;
+pub use planted_bug::PlantedBug;

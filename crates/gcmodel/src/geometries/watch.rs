@@ -1,5 +1,5 @@
 //! The model as the host of cleaning, checked before and after every step.
-use super::plant::Plant;
+use super::planted_bug::PlantedBug;
 use crate::log::LogKind;
 use crate::volume::{Full, Model};
 use segno_clean::Class;
@@ -13,7 +13,7 @@ const CHECKPOINT: &str = "checkpoint";
 /// A model whose space is checked.
 pub struct Watched<'a> {
     pub model: &'a mut Model,
-    pub plant: Option<Plant>,
+    pub bug: Option<PlantedBug>,
 }
 
 impl Watched<'_> {
@@ -26,7 +26,7 @@ impl Watched<'_> {
         let nodes = m.logged.min(all) + (dirty + blocks.min(all - dirty));
         let room: u64 = [LogKind::HotData, LogKind::WarmData, LogKind::ColdData]
             .iter()
-            .map(|&log| u64::from(m.space.left_in(log)))
+            .map(|&log| u64::from(m.space.room_in(log)))
             .sum();
         let data = (m.dirty_dents.len + blocks).saturating_sub(room).div_ceil(m.space.per_sec.into());
         let opened = data + self.opens(&[LogKind::WarmNode], nodes);
@@ -75,10 +75,10 @@ impl Host for Watched<'_> {
 
     fn figures(&self) -> Figures {
         let figures = self.model.figures();
-        self.plant.map_or(figures, |plant| plant.figures(figures, self.model))
+        self.bug.map_or(figures, |bug| bug.figures(figures, self.model))
     }
     fn choose(&mut self) -> Option<Victim> {
-        if self.plant == Some(Plant::Goal) { None } else { self.model.choose() }
+        if self.bug == Some(PlantedBug::Goal) { None } else { self.model.choose() }
     }
     fn choose_emptiest(&mut self, class: Class) -> Option<Victim> {
         self.model.choose_emptiest(class)
@@ -88,7 +88,7 @@ impl Host for Watched<'_> {
     }
     fn valid(&self, section: u32) -> u64 {
         let valid = self.model.valid(section);
-        if self.plant == Some(Plant::Batch) { valid.div_ceil(8) } else { valid }
+        if self.bug == Some(PlantedBug::Batch) { valid.div_ceil(8) } else { valid }
     }
     fn list(&mut self, victims: &[Victim]) -> Result<(), String> {
         self.step("listing", |m| m.list(victims))
@@ -97,7 +97,7 @@ impl Host for Watched<'_> {
         self.model.nodes_listed()
     }
     fn copy(&mut self, most: u64) -> Result<u64, String> {
-        let early = self.plant == Some(Plant::Release);
+        let early = self.bug == Some(PlantedBug::Release);
         self.step("copying", |m| {
             let moved = m.copy(most)?;
             if early {

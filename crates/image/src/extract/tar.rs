@@ -104,23 +104,23 @@ impl Writer<'_> {
 
     fn file(&mut self, inode: &Inode, content: &Content, mut header: Header) -> Result<()> {
         let reading = content.open()?;
-        let parts = parts(&reading, content.size)?;
+        let extents = extents(&reading, content.size)?;
         header.kind = b'0';
         let whole = [(0, content.size)];
-        let (parts, list) = if parts[..] == whole || content.size == 0 {
+        let (extents, list) = if extents[..] == whole || content.size == 0 {
             (whole.to_vec(), Vec::new())
         } else {
             for (key, value) in [("major", "1"), ("minor", "0"), ("realsize", &content.size.to_string())] {
                 header.records.push((format!("GNU.sparse.{key}").into_bytes(), value.as_bytes().to_vec()));
             }
             header.records.push((b"GNU.sparse.name".to_vec(), header.path.clone()));
-            (parts.clone(), list(&parts))
+            (extents.clone(), list(&extents))
         };
-        let stored: u64 = parts.iter().map(|(_, len)| len).sum();
+        let stored: u64 = extents.iter().map(|(_, len)| len).sum();
         header.size = stored + list.len() as u64;
         self.header(inode, header)?;
         self.put(&list)?;
-        for (start, len) in parts {
+        for (start, len) in extents {
             let (mut at, end) = (start, start + len);
             while at < end {
                 let len = usize::try_from(end - at).map_or(BUFFER, |n| n.min(BUFFER));
@@ -231,29 +231,29 @@ fn block(header: &Header, numbers: &[u64; 4]) -> [u8; BLOCK] {
 }
 
 /// Where a file has data, in whole units.
-fn parts(reading: &crate::content::Reading, size: u64) -> Result<Vec<(u64, u64)>> {
-    let mut parts: Vec<(u64, u64)> = Vec::new();
+fn extents(reading: &crate::content::Reading, size: u64) -> Result<Vec<(u64, u64)>> {
+    let mut extents: Vec<(u64, u64)> = Vec::new();
     let mut at = 0;
     while let Some(data) = reading.next_data(at)? {
         let start = data / UNIT * UNIT;
         let end = reading.next_hole(start)?.next_multiple_of(UNIT).min(size);
-        match parts.last_mut() {
+        match extents.last_mut() {
             Some((first, len)) if *first + *len == start => *len = end - *first,
-            _ => parts.push((start, end - start)),
+            _ => extents.push((start, end - start)),
         }
         at = end;
     }
     // The end of the list is the end of the file.
-    if parts.last().is_none_or(|(start, len)| start + len < size) {
-        parts.push((size, 0));
+    if extents.last().is_none_or(|(start, len)| start + len < size) {
+        extents.push((size, 0));
     }
-    Ok(parts)
+    Ok(extents)
 }
 
 /// The list in front of the data of a sparse file, padded to whole blocks.
-fn list(parts: &[(u64, u64)]) -> Vec<u8> {
-    let mut text = format!("{}\n", parts.len());
-    for (start, len) in parts {
+fn list(extents: &[(u64, u64)]) -> Vec<u8> {
+    let mut text = format!("{}\n", extents.len());
+    for (start, len) in extents {
         text.push_str(&format!("{start}\n{len}\n"));
     }
     let mut bytes = text.into_bytes();

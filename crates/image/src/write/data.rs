@@ -1,7 +1,7 @@
 //! Places directories, symbolic links and content in the data logs.
 use super::body::Body;
 use super::dirs;
-use super::files::{Job, PART, Stored, Worker};
+use super::files::{Job, READ_CHUNK, Stored, Worker};
 use super::index::Run;
 use super::main_area::Image;
 use super::ordered::ordered;
@@ -119,7 +119,7 @@ impl Build<'_, '_> {
     }
 }
 
-/// The parts of files that are read next.
+/// The chunks of files that are read next.
 struct Next<'a> {
     plan: &'a Plan<'a>,
     todo: &'a mut (dyn Iterator<Item = Index> + Send),
@@ -133,7 +133,7 @@ impl Next<'_> {
             if let Some((inode, from, start)) = self.current.take() {
                 let compression = self.plan.compression_of(inode);
                 let keep_zeros = self.plan.keeps_zeros(inode);
-                let next = next_part(&from, start + PART, keep_zeros)?;
+                let next = next_chunk(&from, start + READ_CHUNK, keep_zeros)?;
                 let is_last = next.is_none();
                 if let Some(next) = next {
                     self.current = Some((inode, Arc::clone(&from), next));
@@ -146,16 +146,16 @@ impl Next<'_> {
                 continue;
             }
             let from = Arc::new(content.open()?);
-            let start = next_part(&from, 0, self.plan.keeps_zeros(index))?.unwrap_or(0);
+            let start = next_chunk(&from, 0, self.plan.keeps_zeros(index))?.unwrap_or(0);
             self.current = Some((index, from, start));
         }
     }
 }
 
-/// The first part at or after the start of another that is to be read: one that holds data, unless zeros are kept.
-fn next_part(from: &Reading, start: u64, keep_zeros: bool) -> Result<Option<u64>> {
+/// The first chunk at or after the start of another that is to be read: one that holds data, unless zeros are kept.
+fn next_chunk(from: &Reading, start: u64, keep_zeros: bool) -> Result<Option<u64>> {
     if keep_zeros {
         return Ok((start < from.size()).then_some(start));
     }
-    Ok(from.next_data(start)?.map(|at| at / PART * PART))
+    Ok(from.next_data(start)?.map(|at| at / READ_CHUNK * READ_CHUNK))
 }

@@ -1,4 +1,4 @@
-//! Reads the content of files in parts, drops blocks of zeros, and compresses clusters.
+//! Reads the content of files in chunks, drops blocks of zeros, and compresses clusters.
 use super::BLOCK;
 use super::index::{Run, Runs};
 use crate::content::Reading;
@@ -10,9 +10,9 @@ use segno_format::BLOCK_SIZE;
 use std::sync::Arc;
 
 /// Bytes that are read at once: whole clusters of every size.
-pub(crate) const PART: u64 = 1 << 20;
+pub(crate) const READ_CHUNK: u64 = 1 << 20;
 
-/// A part of a file that is to be read.
+/// A chunk of a file that is to be read.
 pub(crate) struct Job {
     pub(crate) inode: Index,
     pub(crate) from: Arc<Reading>,
@@ -21,11 +21,11 @@ pub(crate) struct Job {
     pub(crate) compression: Option<Compression>,
     /// Whether blocks of zeros are stored if the file is compressed.
     pub(crate) keep_zeros: bool,
-    /// Whether this is the last part of the file.
+    /// Whether this is the last chunk of the file.
     pub(crate) is_last: bool,
 }
 
-/// The stored form of a part of a file.
+/// The stored form of a chunk of a file.
 pub(crate) struct Stored {
     pub(crate) inode: Index,
     /// Where the blocks belong; their places count from the first one.
@@ -37,7 +37,7 @@ pub(crate) struct Stored {
     pub(crate) is_last: bool,
 }
 
-/// Reads parts of files; one for each thread.
+/// Reads chunks of files; one for each thread.
 #[derive(Default)]
 pub(crate) struct Worker {
     encoder: Option<(Compression, ClusterEncoder)>,
@@ -46,7 +46,7 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub(crate) fn read(&mut self, job: Job) -> Result<Stored> {
-        let len = (job.from.size() - job.start).min(PART);
+        let len = (job.from.size() - job.start).min(READ_CHUNK);
         let mut stored = Stored {
             inode: job.inode,
             runs: Runs::default(),

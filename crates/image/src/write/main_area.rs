@@ -79,7 +79,7 @@ pub(crate) struct Image<'a> {
 }
 
 /// Bytes that are moved at once.
-const PART: usize = 4 << 20;
+const MOVE_CHUNK: usize = 4 << 20;
 
 impl Image<'_> {
     /// Writes whole blocks of the main area.
@@ -105,20 +105,20 @@ impl Image<'_> {
         let len = u64::from(blocks) * BLOCK;
         // Behind the data of the last log there may be nothing yet.
         self.set_len(from + len)?;
-        let mut buffer = vec![0; PART];
-        let parts = len.div_ceil(PART as u64);
-        for i in 0..parts {
-            // No part is overwritten before it was read.
-            let at = if to < self.main { i } else { parts - 1 - i } * PART as u64;
-            let part = buffer.get_mut(..usize::try_from(len - at).map_or(PART, |n| n.min(PART)));
-            let part = part.unwrap_or_default();
-            self.file.read_exact_at(part, from + at).map_err(failed)?;
-            self.file.write_all_at(part, to_byte + at).map_err(failed)?;
+        let mut buffer = vec![0; MOVE_CHUNK];
+        let chunks = len.div_ceil(MOVE_CHUNK as u64);
+        for i in 0..chunks {
+            // No chunk is overwritten before it was read.
+            let at = if to < self.main { i } else { chunks - 1 - i } * MOVE_CHUNK as u64;
+            let chunk = buffer.get_mut(..usize::try_from(len - at).map_or(MOVE_CHUNK, |n| n.min(MOVE_CHUNK)));
+            let chunk = chunk.unwrap_or_default();
+            self.file.read_exact_at(chunk, from + at).map_err(failed)?;
+            self.file.write_all_at(chunk, to_byte + at).map_err(failed)?;
         }
         buffer.fill(0);
-        for at in (from..to_byte.min(from + len)).step_by(PART) {
-            let part = buffer.get(..PART.min((to_byte - at) as usize)).unwrap_or_default();
-            self.file.write_all_at(part, at).map_err(failed)?;
+        for at in (from..to_byte.min(from + len)).step_by(MOVE_CHUNK) {
+            let chunk = buffer.get(..MOVE_CHUNK.min((to_byte - at) as usize)).unwrap_or_default();
+            self.file.write_all_at(chunk, at).map_err(failed)?;
         }
         self.main = to;
         self.set_len(to_byte + len)

@@ -1,5 +1,5 @@
 //! Tar archives as source: all forms of headers, and hostile ones.
-use super::Yard;
+use super::TestDir;
 use super::layouts::with;
 use segno_format::Features;
 use segno_image::{BuildOptions, Exclude, ExtractOptions, OpenImage, Source, Target, extract};
@@ -63,25 +63,25 @@ impl Archive {
         self.file(path, bytes);
     }
 
-    pub fn save(mut self, yard: &Yard, name: &str) -> Source {
+    pub fn save(mut self, temp: &TestDir, name: &str) -> Source {
         self.0.extend_from_slice(&[0; 1024]);
-        self.save_cut(yard, name)
+        self.save_cut(temp, name)
     }
 
-    fn save_cut(self, yard: &Yard, name: &str) -> Source {
-        std::fs::write(yard.path(name), self.0).unwrap();
-        Source::of_path(&yard.path(name)).unwrap()
+    fn save_cut(self, temp: &TestDir, name: &str) -> Source {
+        std::fs::write(temp.path(name), self.0).unwrap();
+        Source::of_path(&temp.path(name)).unwrap()
     }
 }
 
 /// The error names a command that works.
 #[test]
 fn other_compressors_are_named() {
-    let yard = Yard::new();
+    let temp = TestDir::new();
     for (tool, magic) in [("zstd", &b"\x28\xB5\x2F\xFD\x04\x58"[..]), ("xz", b"\xFD7zXZ\0\0\x04")] {
-        let source = Archive(magic.to_vec()).save(&yard, "archive");
-        let refused = yard.try_build(&source, "image", &with(Features::empty())).unwrap_err().to_string();
-        let name = yard.path("archive");
+        let source = Archive(magic.to_vec()).save(&temp, "archive");
+        let refused = temp.try_build(&source, "image", &with(Features::empty())).unwrap_err().to_string();
+        let name = temp.path("archive");
         let wanted = format!(
             "{} is compressed with {tool}, which is not read: use `{tool} -dc ARCHIVE | segno build - IMAGE`",
             name.display()
@@ -92,17 +92,17 @@ fn other_compressors_are_named() {
 
 #[track_caller]
 fn refusal(make: impl FnOnce(&mut Archive)) -> String {
-    let yard = Yard::new();
+    let temp = TestDir::new();
     let mut archive = Archive::default();
     make(&mut archive);
-    let source = archive.save(&yard, "archive");
-    yard.try_build(&source, "image", &with(Features::empty())).unwrap_err().to_string()
+    let source = archive.save(&temp, "archive");
+    temp.try_build(&source, "image", &with(Features::empty())).unwrap_err().to_string()
 }
 
 #[test]
 fn archives_that_lie_are_refused_with_entry_and_place() {
-    type Spoil<'a> = &'a dyn Fn(&mut Archive);
-    let cases: [(Spoil<'_>, &str); 13] = [
+    type Corruption<'a> = &'a dyn Fn(&mut Archive);
+    let cases: [(Corruption<'_>, &str); 13] = [
         (&|a| a.file("../outside", b"x"), "leads out of the tree"),
         (&|a| a.file("a/../../b", b"x"), "leads out of the tree"),
         (&|a| a.link("x", "../../etc/passwd"), "leads out of the tree"),
@@ -144,13 +144,13 @@ fn archives_that_lie_are_refused_with_entry_and_place() {
 #[test]
 fn a_truncated_archive_is_refused() {
     for cut in [0, 100, 512, 700, 1024] {
-        let yard = Yard::new();
+        let temp = TestDir::new();
         let mut archive = Archive::default();
         archive.file("one", &[1; 300]);
         archive.file("two", &[2; 300]);
         archive.0.truncate(2048 - cut);
-        let said = yard
-            .try_build(&archive.save_cut(&yard, "archive"), "image", &with(Features::empty()))
+        let said = temp
+            .try_build(&archive.save_cut(&temp, "archive"), "image", &with(Features::empty()))
             .unwrap_err()
             .to_string();
         assert!(said.contains("the archive"), "{cut}: {said}");
@@ -159,22 +159,22 @@ fn a_truncated_archive_is_refused() {
 
 #[test]
 fn absolute_paths_and_dots_are_paths_of_the_volume() {
-    let yard = Yard::new();
+    let temp = TestDir::new();
     let mut archive = Archive::default();
     archive.file("/etc/./passwd", b"root");
     archive.file("./etc//passwd", b"later");
     archive.entry("etc/", b'0', "");
     archive.entry("lib", b'2', "/usr/lib");
-    let source = archive.save(&yard, "archive");
-    yard.build(&source, "image", &with(Features::RO));
-    yard.extract("image", "back", &Default::default());
-    assert_eq!(yard.bytes("back/etc/passwd"), b"later");
-    assert_eq!(yard.path("back/lib").read_link().unwrap().to_str(), Some("/usr/lib"));
+    let source = archive.save(&temp, "archive");
+    temp.build(&source, "image", &with(Features::RO));
+    temp.extract("image", "back", &Default::default());
+    assert_eq!(temp.bytes("back/etc/passwd"), b"later");
+    assert_eq!(temp.path("back/lib").read_link().unwrap().to_str(), Some("/usr/lib"));
 }
 
 #[test]
 fn extended_headers_say_what_they_mean() {
-    let yard = Yard::new();
+    let temp = TestDir::new();
     let mut archive = Archive::default();
     archive.extended(b'g', b"14 mtime=77.5\n19 SCHILY.xattr.u=\n".split_at(14).0);
     let long = "d/".repeat(120) + "file";
@@ -192,19 +192,19 @@ fn extended_headers_say_what_they_mean() {
         ],
         b"",
     );
-    let source = archive.save(&yard, "archive");
-    yard.build(&source, "image", &BuildOptions { time: None, ..with(Features::empty()) });
-    let manifest = yard.path("manifest");
+    let source = archive.save(&temp, "archive");
+    temp.build(&source, "image", &BuildOptions { time: None, ..with(Features::empty()) });
+    let manifest = temp.path("manifest");
     let options = ExtractOptions { manifest: Some(manifest), ..ExtractOptions::default() };
-    yard.extract("image", "back", &options);
+    temp.extract("image", "back", &options);
     let at = |name: &str| {
-        let meta = yard.path("back").join(name).metadata().unwrap();
+        let meta = temp.path("back").join(name).metadata().unwrap();
         (meta.mtime(), meta.mtime_nsec())
     };
     assert_eq!(at(&long), (5, 7));
     assert_eq!(at("global"), (77, 500_000_000));
-    assert_eq!(yard.bytes(&format!("back/{}", long.replace("file", "gnu"))), b"gnu");
-    let manifest = String::from_utf8(yard.bytes("manifest")).unwrap();
+    assert_eq!(temp.bytes(&format!("back/{}", long.replace("file", "gnu"))), b"gnu");
+    let manifest = String::from_utf8(temp.bytes("manifest")).unwrap();
     let line = manifest.lines().find(|l| l.contains("\"attributes\"")).unwrap();
     for part in [
         "\"user.plain\":\"dgp3\"",
@@ -219,14 +219,14 @@ fn extended_headers_say_what_they_mean() {
 /// For example the headers of TWRP.
 #[test]
 fn extended_headers_of_other_programs_are_left_out_on_request() {
-    let yard = Yard::new();
+    let temp = TestDir::new();
     let mut archive = Archive::default();
     archive.extended(b'g', b"16 TWRP.all=yes\n");
     archive.with_records("file", &[("TWRP.security.fscrypt", "0"), ("mtime", "5")], b"content");
-    let source = archive.save(&yard, "archive");
+    let source = archive.save(&temp, "archive");
     let build = |patterns: &[&str]| {
         let ignored_headers = patterns.iter().map(|p| Exclude::regex(p).unwrap()).collect();
-        yard.try_build(
+        temp.try_build(
             &source,
             "image",
             &BuildOptions { time: None, ignored_headers, ..with(Features::empty()) },
@@ -240,17 +240,17 @@ fn extended_headers_of_other_programs_are_left_out_on_request() {
         );
     }
     build(&["^TWRP"]).unwrap();
-    yard.extract("image", "back", &Default::default());
-    assert_eq!(yard.bytes("back/file"), b"content");
-    assert_eq!(yard.path("back/file").metadata().unwrap().mtime(), 5);
+    temp.extract("image", "back", &Default::default());
+    assert_eq!(temp.bytes("back/file"), b"content");
+    assert_eq!(temp.path("back/file").metadata().unwrap().mtime(), 5);
 }
 
 /// The system's tar writes all forms of sparse files; each is read back.
 #[test]
 fn gnu_tar_archives_hold_the_same_tree_as_the_directory() {
-    let yard = Yard::new();
-    super::layouts::plant(&yard, "tree");
-    yard.build(&yard.of_dir("tree"), "direct", &with(Features::EXTRA_ATTR));
+    let temp = TestDir::new();
+    super::layouts::plant(&temp, "tree");
+    temp.build(&temp.of_dir("tree"), "direct", &with(Features::EXTRA_ATTR));
     for (i, format) in [
         &["--format=gnu"][..],
         &["--format=posix"],
@@ -264,18 +264,18 @@ fn gnu_tar_archives_hold_the_same_tree_as_the_directory() {
     {
         // Without -S the hole of 7 GiB would be stored.
         let exclude: &[&str] = if format.contains(&"-S") { &[] } else { &["--exclude=holes"] };
-        let archive = yard.path(&format!("archive{i}"));
+        let archive = temp.path(&format!("archive{i}"));
         let made = Command::new("tar")
             .args(*format)
             .args(exclude)
-            .args(["-cf", archive.to_str().unwrap(), "-C", yard.path("tree").to_str().unwrap(), "."])
+            .args(["-cf", archive.to_str().unwrap(), "-C", temp.path("tree").to_str().unwrap(), "."])
             .output()
             .unwrap();
         assert!(made.status.success(), "{made:?}");
         let source = Source::of_path(&archive).unwrap();
-        yard.build(&source, "from tar", &with(Features::EXTRA_ATTR));
+        temp.build(&source, "from tar", &with(Features::EXTRA_ATTR));
         if exclude.is_empty() {
-            yard.assert_same("direct", "from tar");
+            temp.assert_same("direct", "from tar");
         }
         std::fs::remove_file(archive).unwrap();
     }
@@ -283,13 +283,13 @@ fn gnu_tar_archives_hold_the_same_tree_as_the_directory() {
 
 #[test]
 fn an_archive_of_an_image_is_read_by_tar_and_gives_the_image_again() {
-    let yard = Yard::new();
-    super::layouts::plant(&yard, "tree");
-    yard.build(&yard.of_dir("tree"), "image", &with(Features::RO));
+    let temp = TestDir::new();
+    super::layouts::plant(&temp, "tree");
+    temp.build(&temp.of_dir("tree"), "image", &with(Features::RO));
     let archive = |image: &str, name: &str| {
-        let mut file = std::fs::File::create(yard.path(name)).unwrap();
+        let mut file = std::fs::File::create(temp.path(name)).unwrap();
         extract(
-            OpenImage::open(&yard.path(image), &[], None).unwrap(),
+            OpenImage::open(&temp.path(image), &[], None).unwrap(),
             Target::Tar(&mut file),
             &ExtractOptions::default(),
             &mut |_| {},
@@ -297,15 +297,15 @@ fn an_archive_of_an_image_is_read_by_tar_and_gives_the_image_again() {
         .unwrap();
     };
     archive("image", "one.tar");
-    yard.build(&Source::of_path(&yard.path("one.tar")).unwrap(), "again", &with(Features::RO));
-    yard.assert_same("image", "again");
+    temp.build(&Source::of_path(&temp.path("one.tar")).unwrap(), "again", &with(Features::RO));
+    temp.assert_same("image", "again");
     archive("again", "two.tar");
-    yard.assert_same("one.tar", "two.tar");
-    let back = yard.dir("back");
+    temp.assert_same("one.tar", "two.tar");
+    let back = temp.dir("back");
     let unpacked = Command::new("tar")
-        .args(["-xf", yard.path("one.tar").to_str().unwrap(), "-C", back.to_str().unwrap()])
+        .args(["-xf", temp.path("one.tar").to_str().unwrap(), "-C", back.to_str().unwrap()])
         .output()
         .unwrap();
     assert!(unpacked.status.success(), "{unpacked:?}");
-    assert_eq!(super::layouts::contents(&yard, "back"), super::layouts::contents(&yard, "tree"));
+    assert_eq!(super::layouts::contents(&temp, "back"), super::layouts::contents(&temp, "tree"));
 }

@@ -1,5 +1,5 @@
 //! Contents of volumes: sizes, kinds of files, compression, threads.
-use super::{Yard, noise, text};
+use super::{TestDir, noise, text};
 use segno_codec::Algorithm;
 use segno_device::OpenOptions;
 use segno_engine::{MountOptions, Volume};
@@ -24,8 +24,8 @@ pub fn compressed(features: Features, algorithm: Algorithm, level: u8, log_block
 }
 
 /// Files around all limits, and a few of every kind.
-pub fn plant(yard: &Yard, name: &str) {
-    let dir = yard.dir(name);
+pub fn plant(temp: &TestDir, name: &str) {
+    let dir = temp.dir(name);
     std::fs::create_dir_all(dir.join("deep/er/empty")).unwrap();
     let sizes = [0, 1, 3400, 3488, 3489, 3692, 4095, 4096, 4097, 16_383, 16_384, 16_385, 1 << 20, 5_000_000];
     for (i, size) in (0..).zip(sizes) {
@@ -52,8 +52,8 @@ pub fn plant(yard: &Yard, name: &str) {
 
 #[test]
 fn every_layout_holds_the_tree() {
-    let yard = Yard::new();
-    plant(&yard, "tree");
+    let temp = TestDir::new();
+    plant(&temp, "tree");
     let all = Features::EXTRA_ATTR
         | Features::INODE_CHKSUM
         | Features::INODE_CRTIME
@@ -80,14 +80,14 @@ fn every_layout_holds_the_tree() {
     for (i, options) in cases.iter().enumerate() {
         let options = &without_compressed_holes(options.clone());
         let report =
-            yard.build(&yard.of_dir("tree"), "image", &BuildOptions { threads: 1, ..options.clone() });
-        yard.build(&yard.of_dir("tree"), "again", &BuildOptions { threads: 8, ..options.clone() });
-        yard.assert_same("image", "again");
+            temp.build(&temp.of_dir("tree"), "image", &BuildOptions { threads: 1, ..options.clone() });
+        temp.build(&temp.of_dir("tree"), "again", &BuildOptions { threads: 8, ..options.clone() });
+        temp.assert_same("image", "again");
         assert_eq!(report.compressed_files > 0, options.compression.is_some(), "case {i}");
-        yard.extract("image", &format!("back{i}"), &Default::default());
-        let mut wanted = contents(&yard, "tree");
+        temp.extract("image", &format!("back{i}"), &Default::default());
+        let mut wanted = contents(&temp, "tree");
         wanted.retain(|(path, ..)| options.exclude.is_empty() || path != "\"holes\"");
-        assert_eq!(contents(&yard, &format!("back{i}")), wanted, "case {i}");
+        assert_eq!(contents(&temp, &format!("back{i}")), wanted, "case {i}");
     }
 }
 
@@ -102,8 +102,8 @@ pub fn without_compressed_holes(mut options: BuildOptions) -> BuildOptions {
 }
 
 /// Paths, sizes, links and checksums of the files below a directory.
-pub fn contents(yard: &Yard, name: &str) -> Vec<(String, u64, u64, u64)> {
-    let (root, mut dirs, mut all) = (yard.path(name), vec![yard.path(name)], Vec::new());
+pub fn contents(temp: &TestDir, name: &str) -> Vec<(String, u64, u64, u64)> {
+    let (root, mut dirs, mut all) = (temp.path(name), vec![temp.path(name)], Vec::new());
     while let Some(dir) = dirs.pop() {
         for entry in dir.read_dir().unwrap() {
             let path = entry.unwrap().path();
@@ -132,66 +132,66 @@ pub fn contents(yard: &Yard, name: &str) -> Vec<(String, u64, u64, u64)> {
 /// The sizes at which tools for firmware fail: from the smallest volume that the kernel mounts to 64 MiB.
 #[test]
 fn small_volumes_take_what_fits() {
-    let yard = Yard::new();
-    yard.dir("tree/empty");
+    let temp = TestDir::new();
+    temp.dir("tree/empty");
     for (bytes, wanted) in [(0, 9), (1_700_000, 9), (17_000_000, 16), (39_000_000, 26)] {
-        std::fs::write(yard.path("tree/noise"), noise(bytes, 3)).unwrap();
-        let report = yard.build(&yard.of_dir("tree"), "ro", &with(Features::RO));
+        std::fs::write(temp.path("tree/noise"), noise(bytes, 3)).unwrap();
+        let report = temp.build(&temp.of_dir("tree"), "ro", &with(Features::RO));
         assert_eq!(report.image_bytes, RO_LEAD + wanted * SEGMENT, "{bytes}");
     }
-    let report = yard.build(&yard.of_dir("tree"), "rw", &with(Features::empty()));
+    let report = temp.build(&temp.of_dir("tree"), "rw", &with(Features::empty()));
     for bytes in [report.image_bytes, report.image_bytes + 12_345 * 4096, 512 << 20] {
-        yard.build(
-            &yard.of_dir("tree"),
+        temp.build(
+            &temp.of_dir("tree"),
             "rw",
             &BuildOptions { size: Size::Bytes(bytes), ..with(Features::empty()) },
         );
     }
-    std::fs::write(yard.path("tree/noise"), b"").unwrap();
-    let report = yard.build(&yard.of_dir("tree"), "rw", &with(Features::empty()));
+    std::fs::write(temp.path("tree/noise"), b"").unwrap();
+    let report = temp.build(&temp.of_dir("tree"), "rw", &with(Features::empty()));
     assert_eq!(report.image_bytes, 52 << 20, "the smallest volume of mkfs.f2fs");
     let tiny = Size::Bytes(18 << 20);
     let refused =
-        yard.try_build(&yard.of_dir("tree"), "rw", &BuildOptions { size: tiny, ..with(Features::RO) });
+        temp.try_build(&temp.of_dir("tree"), "rw", &BuildOptions { size: tiny, ..with(Features::RO) });
     assert!(matches!(refused, Err(Error::TooSmall { enough: 18_882_560, .. })), "{refused:?}");
 }
 
 #[test]
 fn a_segment_less_than_the_smallest_size_is_refused_with_the_size() {
-    let yard = Yard::new();
-    std::fs::write(yard.dir("tree").join("noise"), noise(60_000_000, 4)).unwrap();
+    let temp = TestDir::new();
+    std::fs::write(temp.dir("tree").join("noise"), noise(60_000_000, 4)).unwrap();
     for features in [Features::empty(), Features::RO] {
-        let smallest = yard.build(&yard.of_dir("tree"), "image", &with(features)).image_bytes;
+        let smallest = temp.build(&temp.of_dir("tree"), "image", &with(features)).image_bytes;
         let given = smallest - SEGMENT;
         let less = BuildOptions { size: Size::Bytes(given), ..with(features) };
-        match yard.try_build(&yard.of_dir("tree"), "less", &less) {
+        match temp.try_build(&temp.of_dir("tree"), "less", &less) {
             Err(Error::TooSmall { given: g, missing, enough }) => {
                 assert_eq!((g, missing, enough), (given, SEGMENT, smallest));
             }
             other => panic!("{other:?}"),
         }
         let roomy = BuildOptions { size: Size::Auto(Headroom::Percent(50)), ..with(features) };
-        assert!(yard.build(&yard.of_dir("tree"), "roomy", &roomy).free_bytes >= 30_000_000);
+        assert!(temp.build(&temp.of_dir("tree"), "roomy", &roomy).free_bytes >= 30_000_000);
     }
 }
 
 /// A volume without a free block for users is still one that can be mounted and checked.
 #[test]
 fn a_volume_can_be_full_to_the_last_block() {
-    let yard = Yard::new();
-    let dir = yard.dir("tree");
+    let temp = TestDir::new();
+    let dir = temp.dir("tree");
     std::fs::write(dir.join("noise"), noise(30_000_000, 5)).unwrap();
     for features in [Features::empty(), Features::RO] {
-        let report = yard.build(&yard.of_dir("tree"), "image", &with(features));
+        let report = temp.build(&temp.of_dir("tree"), "image", &with(features));
         // Each file of a block takes two: its inode and its data.
         for i in 0..report.free_bytes / 8192 {
             std::fs::write(dir.join(format!("fill{i}")), noise(4096, i)).unwrap();
         }
         let full = BuildOptions { size: Size::Bytes(report.image_bytes), ..with(features) };
-        match yard.try_build(&yard.of_dir("tree"), "full", &full) {
+        match temp.try_build(&temp.of_dir("tree"), "full", &full) {
             Ok(report) => {
                 assert!(report.free_bytes < 16_384, "{report:?}");
-                super::assert_clean(&yard.path("full"));
+                super::assert_clean(&temp.path("full"));
             }
             // Dentry blocks of the new names may take the last blocks.
             Err(Error::TooSmall { missing, .. }) => assert_eq!(missing, SEGMENT),
@@ -208,8 +208,8 @@ fn a_volume_can_be_full_to_the_last_block() {
 
 #[test]
 fn links_and_owners_are_not_cut() {
-    let yard = Yard::new();
-    let dir = yard.dir("tree");
+    let temp = TestDir::new();
+    let dir = temp.dir("tree");
     std::fs::write(dir.join("first"), "content").unwrap();
     // ext4 stops at 65,000 names; an archive does not.
     let mut archive = super::archives::Archive::default();
@@ -218,12 +218,12 @@ fn links_and_owners_are_not_cut() {
         archive.link(&format!("links/{i}"), "first");
     }
     archive.with_records("big owner", &[("uid", "4294967294"), ("gid", "70000")], b"x");
-    let source = archive.save(&yard, "archive");
-    yard.build(&source, "image", &with(Features::empty()));
+    let source = archive.save(&temp, "archive");
+    temp.build(&source, "image", &with(Features::empty()));
     let mut back = Vec::new();
-    let manifest = yard.path("manifest");
+    let manifest = temp.path("manifest");
     let options = segno_image::ExtractOptions { manifest: Some(manifest), ..Default::default() };
-    let image = yard.path("image");
+    let image = temp.path("image");
     let done = segno_image::extract(
         OpenImage::open(&image, &[], None).unwrap(),
         segno_image::Target::Tar(&mut back),
@@ -232,24 +232,24 @@ fn links_and_owners_are_not_cut() {
     );
     assert_eq!(done.unwrap().files, 4);
     assert_eq!(back.chunks(512).filter(|b| b.starts_with(b"./links/") && b[156] == b'1').count(), 70_000);
-    let manifest = String::from_utf8(yard.bytes("manifest")).unwrap();
+    let manifest = String::from_utf8(temp.bytes("manifest")).unwrap();
     assert!(manifest.contains("\"uid\":4294967294,\"gid\":70000"), "{manifest}");
 }
 
 /// The file has blocks beyond its first double indirect node.
 #[test]
 fn a_file_reaches_into_all_levels_of_its_index() {
-    let yard = Yard::new();
-    let file = std::fs::File::create(yard.dir("tree").join("holes")).unwrap();
+    let temp = TestDir::new();
+    let file = std::fs::File::create(temp.dir("tree").join("holes")).unwrap();
     file.set_len(20 << 30).unwrap();
     for at in [0u64, 5 << 20, 3 << 30, 10 << 30, (20 << 30) - 5] {
         std::os::unix::fs::FileExt::write_all_at(&file, b"data!", at).unwrap();
     }
     for options in [with(Features::empty()), with(Features::RO)] {
-        yard.build(&yard.of_dir("tree"), "image", &options);
-        let back = yard.path("back");
+        temp.build(&temp.of_dir("tree"), "image", &options);
+        let back = temp.path("back");
         let _absent = std::fs::remove_dir_all(&back);
-        yard.extract("image", "back", &Default::default());
+        temp.extract("image", "back", &Default::default());
         let back = std::fs::File::open(back.join("holes")).unwrap();
         for at in [0u64, 5 << 20, 3 << 30, 10 << 30, (20 << 30) - 5] {
             let mut bytes = [0; 5];
@@ -262,16 +262,16 @@ fn a_file_reaches_into_all_levels_of_its_index() {
 /// Linux 6.1 reads other bytes in place of a hole there.
 #[test]
 fn compressed_files_of_read_only_volumes_have_no_holes() {
-    let yard = Yard::new();
+    let temp = TestDir::new();
     let mut mixed = noise(64 << 10, 1);
     mixed[8 << 10..16 << 10].fill(0);
     mixed.extend_from_slice(&text(64 << 10, 2));
     mixed.resize(2 << 20, 0);
     mixed.extend_from_slice(&noise(20 << 10, 3));
-    std::fs::write(yard.dir("tree").join("mixed"), &mixed).unwrap();
-    yard.build(&yard.of_dir("tree"), "image", &compressed(Features::RO, Algorithm::Lz4, 0, 2));
+    std::fs::write(temp.dir("tree").join("mixed"), &mixed).unwrap();
+    temp.build(&temp.of_dir("tree"), "image", &compressed(Features::RO, Algorithm::Lz4, 0, 2));
     let open = OpenOptions { read_only: true, direct: false };
-    let device = segno_device::open_volume(&[yard.path("image")], open).unwrap();
+    let device = segno_device::open_volume(&[temp.path("image")], open).unwrap();
     let options = MountOptions { read_only: true, background: false, ..MountOptions::default() };
     let volume = Volume::mount(device, options).unwrap();
     let file = volume.lookup(volume.root(), b"mixed").unwrap().ino;
@@ -280,25 +280,25 @@ fn compressed_files_of_read_only_volumes_have_no_holes() {
 
 #[test]
 fn names_that_repeat_a_hash_fill_their_buckets() {
-    let yard = Yard::new();
+    let temp = TestDir::new();
     let mut archive = super::archives::Archive::default();
     for i in 0..100_000 {
         archive.file(&format!("many/{:x}", i * 2_654_435_761u64), b"");
     }
-    let source = archive.save(&yard, "archive");
-    yard.build(&source, "image", &with(Features::RO));
+    let source = archive.save(&temp, "archive");
+    temp.build(&source, "image", &with(Features::RO));
 }
 
 #[test]
 fn a_file_that_changes_or_vanishes_is_an_error() {
-    let yard = Yard::new();
-    let source = yard.of_dir("tree");
-    std::fs::write(yard.dir("tree").join("file"), noise(3_000_000, 1)).unwrap();
-    let image = yard.path("image");
+    let temp = TestDir::new();
+    let source = temp.of_dir("tree");
+    std::fs::write(temp.dir("tree").join("file"), noise(3_000_000, 1)).unwrap();
+    let image = temp.path("image");
     std::fs::File::create(&image).unwrap();
-    std::fs::write(yard.path("tree/other"), noise(3_000_000, 1)).unwrap();
+    std::fs::write(temp.path("tree/other"), noise(3_000_000, 1)).unwrap();
     let mut first = true;
-    let path = yard.path("tree/other");
+    let path = temp.path("tree/other");
     // One thread, so that nothing of it is read yet.
     let options = BuildOptions { threads: 1, ..with(Features::empty()) };
     let built = segno_image::build(source.open(&options).unwrap(), &image, &options, &mut |_| {
@@ -311,16 +311,16 @@ fn a_file_that_changes_or_vanishes_is_an_error() {
 
 #[test]
 fn identity_follows_from_the_input() {
-    let yard = Yard::new();
-    std::fs::write(yard.dir("tree").join("file"), "one").unwrap();
-    let one = yard.build(&yard.of_dir("tree"), "one", &with(Features::empty()));
-    std::fs::rename(yard.path("tree/file"), yard.path("tree/other")).unwrap();
-    let other = yard.build(&yard.of_dir("tree"), "other", &with(Features::empty()));
+    let temp = TestDir::new();
+    std::fs::write(temp.dir("tree").join("file"), "one").unwrap();
+    let one = temp.build(&temp.of_dir("tree"), "one", &with(Features::empty()));
+    std::fs::rename(temp.path("tree/file"), temp.path("tree/other")).unwrap();
+    let other = temp.build(&temp.of_dir("tree"), "other", &with(Features::empty()));
     assert_ne!(one.uuid, other.uuid);
     assert_eq!((one.uuid[6] >> 4, one.uuid[8] >> 6), (8, 2));
     let owned = BuildOptions { owner: Owner::All(7, 7), ..with(Features::empty()) };
-    assert_ne!(yard.build(&yard.of_dir("tree"), "owned", &owned).uuid, other.uuid);
-    let bytes = yard.bytes("one");
+    assert_ne!(temp.build(&temp.of_dir("tree"), "owned", &owned).uuid, other.uuid);
+    let bytes = temp.bytes("one");
     let sb = RawSuperblock::from_block(bytes[..4096].try_into().unwrap()).parse(0).unwrap();
     assert_eq!(sb.raw.uuid, one.uuid);
 }

@@ -1,25 +1,26 @@
 //! Files of metadata: their effects, and refused ones.
-use super::Yard;
+use super::TestDir;
 use super::layouts::with;
 use segno_format::Features;
 use segno_image::{BuildOptions, ExtractOptions, Metadata, Preserve};
 use std::os::unix::fs::FileTypeExt;
 
-fn refusal(file: &str, text: &str, options: impl FnOnce(&Yard) -> Metadata) -> String {
-    let yard = Yard::new();
-    std::fs::write(yard.dir("tree").join("known"), "").unwrap();
-    std::fs::write(yard.path(file), text).unwrap();
-    let options = BuildOptions { metadata: options(&yard), ..with(Features::empty()) };
-    yard.try_build(&yard.of_dir("tree"), "image", &options).unwrap_err().to_string()
+fn refusal(file: &str, text: &str, options: impl FnOnce(&TestDir) -> Metadata) -> String {
+    let temp = TestDir::new();
+    std::fs::write(temp.dir("tree").join("known"), "").unwrap();
+    std::fs::write(temp.path(file), text).unwrap();
+    let options = BuildOptions { metadata: options(&temp), ..with(Features::empty()) };
+    temp.try_build(&temp.of_dir("tree"), "image", &options).unwrap_err().to_string()
 }
 
 #[test]
 fn lines_that_do_not_parse_name_file_and_line() {
-    let config = |yard: &Yard| Metadata { fs_config: vec![yard.path("list")], ..Metadata::default() };
-    let contexts = |yard: &Yard| Metadata { file_contexts: vec![yard.path("list")], ..Metadata::default() };
-    let table = |yard: &Yard| Metadata { device_tables: vec![yard.path("list")], ..Metadata::default() };
-    let rules = |yard: &Yard| Metadata { rules: vec![yard.path("list")], ..Metadata::default() };
-    let manifest = |yard: &Yard| Metadata { manifest: Some(yard.path("list")), ..Metadata::default() };
+    let config = |temp: &TestDir| Metadata { fs_config: vec![temp.path("list")], ..Metadata::default() };
+    let contexts =
+        |temp: &TestDir| Metadata { file_contexts: vec![temp.path("list")], ..Metadata::default() };
+    let table = |temp: &TestDir| Metadata { device_tables: vec![temp.path("list")], ..Metadata::default() };
+    let rules = |temp: &TestDir| Metadata { rules: vec![temp.path("list")], ..Metadata::default() };
+    let manifest = |temp: &TestDir| Metadata { manifest: Some(temp.path("list")), ..Metadata::default() };
     for said in [
         refusal("list", "/ 0 0 755\n\nknown 0 zero 644\n", config),
         refusal("list", "# note\n\n/known -? label\n", contexts),
@@ -38,16 +39,16 @@ fn lines_that_do_not_parse_name_file_and_line() {
 /// As of a tree that was extracted with another mount point, or with none.
 #[test]
 fn lists_with_another_prefix_say_so() {
-    let yard = Yard::new();
-    let tree = yard.dir("tree");
+    let temp = TestDir::new();
+    let tree = temp.dir("tree");
     ["a", "b", "c"].iter().for_each(|name| std::fs::write(tree.join(name), "").unwrap());
-    std::fs::write(yard.path("config"), "/ 0 0 755\n").unwrap();
-    std::fs::write(yard.path("contexts"), "/vendor(/.*)? label\n").unwrap();
-    let config = Metadata { fs_config: vec![yard.path("config")], ..Metadata::default() };
-    let contexts = Metadata { file_contexts: vec![yard.path("contexts")], ..Metadata::default() };
+    std::fs::write(temp.path("config"), "/ 0 0 755\n").unwrap();
+    std::fs::write(temp.path("contexts"), "/vendor(/.*)? label\n").unwrap();
+    let config = Metadata { fs_config: vec![temp.path("config")], ..Metadata::default() };
+    let contexts = Metadata { file_contexts: vec![temp.path("contexts")], ..Metadata::default() };
     for metadata in [config, contexts] {
         let options = BuildOptions { metadata, ..with(Features::empty()) };
-        let said = yard.try_build(&yard.of_dir("tree"), "image", &options).unwrap_err().to_string();
+        let said = temp.try_build(&temp.of_dir("tree"), "image", &options).unwrap_err().to_string();
         assert!(said.ends_with("begin with another prefix, which -t names"), "{said}");
     }
 }
@@ -55,8 +56,8 @@ fn lists_with_another_prefix_say_so() {
 /// Each would give a volume that its own reader refuses, or would take memory without bound.
 #[test]
 fn names_that_no_file_can_have_and_endless_tables_are_refused() {
-    let table = |yard: &Yard| Metadata { device_tables: vec![yard.path("list")], ..Metadata::default() };
-    let manifest = |yard: &Yard| Metadata { manifest: Some(yard.path("list")), ..Metadata::default() };
+    let table = |temp: &TestDir| Metadata { device_tables: vec![temp.path("list")], ..Metadata::default() };
+    let manifest = |temp: &TestDir| Metadata { manifest: Some(temp.path("list")), ..Metadata::default() };
     let long = "n".repeat(256);
     for (name, why) in [("a\0b", "a NUL"), ("..", "directory itself"), (&long, "255 bytes")] {
         let said = refusal("list", &format!("/{name} p 600 0 0\n"), table);
@@ -77,19 +78,19 @@ fn names_that_no_file_can_have_and_endless_tables_are_refused() {
 
 #[test]
 fn a_device_table_makes_devices_without_root() {
-    let yard = Yard::new();
-    std::fs::write(yard.dir("tree").join("known"), "").unwrap();
-    yard.dir("tree/etc");
+    let temp = TestDir::new();
+    std::fs::write(temp.dir("tree").join("known"), "").unwrap();
+    temp.dir("tree/etc");
     let table = "# name type mode uid gid major minor start inc count\n\
         /dev d 755 0 0 - - - - -\n/dev/console c 622 0 5 5 1 - - -\n/dev/tty c 666 0 5 4 10 3 2 4\n\
         /dev/pipe p 600 1 1\n/known f 4755 70000 80000\n|xattr cap_net_raw+ep\n/etc r 750 9 9\n/none F 644 0 0\n";
-    std::fs::write(yard.path("table"), table).unwrap();
-    let metadata = Metadata { device_tables: vec![yard.path("table")], ..Metadata::default() };
-    yard.build(&yard.of_dir("tree"), "image", &BuildOptions { metadata, ..with(Features::empty()) });
-    let manifest = yard.path("manifest");
+    std::fs::write(temp.path("table"), table).unwrap();
+    let metadata = Metadata { device_tables: vec![temp.path("table")], ..Metadata::default() };
+    temp.build(&temp.of_dir("tree"), "image", &BuildOptions { metadata, ..with(Features::empty()) });
+    let manifest = temp.path("manifest");
     let (manifest, preserve) = (Some(manifest), Preserve::DEVICES);
-    yard.extract("image", "back", &ExtractOptions { manifest, preserve, ..ExtractOptions::default() });
-    let manifest = String::from_utf8(yard.bytes("manifest")).unwrap();
+    temp.extract("image", "back", &ExtractOptions { manifest, preserve, ..ExtractOptions::default() });
+    let manifest = String::from_utf8(temp.bytes("manifest")).unwrap();
     let line = |path: &str| {
         let start = format!("{{\"path\":\"{path}\"");
         manifest.lines().find(|l| l.starts_with(&start)).unwrap().to_owned()
@@ -100,7 +101,7 @@ fn a_device_table_makes_devices_without_root() {
     assert!(line("known").contains("\"uid\":70000") && line("known").contains("security.capability"));
     assert!(line("etc").contains("\"mode\":488"));
     if rustix::process::geteuid().is_root() {
-        let kind = yard.path("back/dev/tty3").symlink_metadata().unwrap().file_type();
+        let kind = temp.path("back/dev/tty3").symlink_metadata().unwrap().file_type();
         assert!(kind.is_char_device());
     }
 }
@@ -112,9 +113,9 @@ fn what_the_volume_has_no_place_for_is_refused() {
         (". flags=+F", "add -C utf8"),
         ("known compress=lz4", "add -O extra_attr,compression"),
     ] {
-        let rules = |yard: &Yard| {
-            yard.dir("tree/folder");
-            Metadata { rules: vec![yard.path("list")], ..Metadata::default() }
+        let rules = |temp: &TestDir| {
+            temp.dir("tree/folder");
+            Metadata { rules: vec![temp.path("list")], ..Metadata::default() }
         };
         let said = refusal("list", rule, rules);
         assert!(said.contains(why), "{said}");
@@ -123,16 +124,16 @@ fn what_the_volume_has_no_place_for_is_refused() {
 
 #[test]
 fn names_that_differ_in_case_alone_are_refused_where_case_is_ignored() {
-    let yard = Yard::new();
-    let tree = yard.dir("tree");
+    let temp = TestDir::new();
+    let tree = temp.dir("tree");
     for name in ["Readme", "README", "other"] {
         std::fs::write(tree.join(name), "").unwrap();
     }
-    std::fs::write(yard.path("list"), "^$ flags=+F\n").unwrap();
-    let metadata = Metadata { rules: vec![yard.path("list")], ..Metadata::default() };
+    std::fs::write(temp.path("list"), "^$ flags=+F\n").unwrap();
+    let metadata = Metadata { rules: vec![temp.path("list")], ..Metadata::default() };
     let options = BuildOptions { metadata, ..with(Features::CASEFOLD) };
-    let said = yard.try_build(&yard.of_dir("tree"), "image", &options).unwrap_err().to_string();
+    let said = temp.try_build(&temp.of_dir("tree"), "image", &options).unwrap_err().to_string();
     assert!(said.contains("differs from another name in nothing else"), "{said}");
     std::fs::remove_file(tree.join("README")).unwrap();
-    yard.build(&yard.of_dir("tree"), "image", &options);
+    temp.build(&temp.of_dir("tree"), "image", &options);
 }

@@ -14,11 +14,11 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// A temporary directory.
-pub struct Yard {
+pub struct TestDir {
     dir: tempfile::TempDir,
 }
 
-impl Yard {
+impl TestDir {
     #[expect(clippy::new_without_default, reason = "a default would hide that a directory is made")]
     pub fn new() -> Self {
         Self { dir: tempfile::tempdir().unwrap() }

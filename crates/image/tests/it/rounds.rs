@@ -1,5 +1,5 @@
 //! Extraction and build repeated: nothing changes.
-use super::Yard;
+use super::TestDir;
 use super::layouts::{compressed, plant, with, without_compressed_holes};
 use rustix::fs::{CWD, FileType, Mode, XattrFlags, lsetxattr, mknodat};
 use segno_codec::Algorithm;
@@ -11,12 +11,12 @@ fn all_features() -> Features {
     Features::EXTRA_ATTR | Features::PRJQUOTA | Features::CASEFOLD | Features::INODE_CHKSUM
 }
 
-fn listed(yard: &Yard) -> ExtractOptions {
+fn listed(temp: &TestDir) -> ExtractOptions {
     ExtractOptions {
         mount_point: "vendor".into(),
-        fs_config: Some(yard.path("fs_config")),
-        file_contexts: Some(yard.path("file_contexts")),
-        manifest: Some(yard.path("manifest")),
+        fs_config: Some(temp.path("fs_config")),
+        file_contexts: Some(temp.path("file_contexts")),
+        manifest: Some(temp.path("manifest")),
         ..ExtractOptions::default()
     }
 }
@@ -24,10 +24,10 @@ fn listed(yard: &Yard) -> ExtractOptions {
 /// 100 rounds in all, over four layouts; `ROUNDS` is the number for each.
 #[test]
 fn rounds_of_extraction_and_build_change_nothing() {
-    let yard = Yard::new();
-    plant(&yard, "tree");
-    decorate(&yard);
-    let rules = yard.path("rules");
+    let temp = TestDir::new();
+    plant(&temp, "tree");
+    decorate(&temp);
+    let rules = temp.path("rules");
     std::fs::write(&rules, "^deep/er/empty$ flags=+F projid=7\n^text flags=+A projid=9\n").unwrap();
     let with_rules = |mut options: BuildOptions| {
         options.metadata.rules.push(rules.clone());
@@ -43,34 +43,34 @@ fn rounds_of_extraction_and_build_change_nothing() {
     ];
     for options in setups {
         let options = without_compressed_holes(with_rules(options));
-        yard.build(&yard.of_dir("tree"), "first", &options);
+        temp.build(&temp.of_dir("tree"), "first", &options);
         let mut lists: Option<Vec<Vec<u8>>> = None;
         for round in 0..rounds {
             let image = if round == 0 { "first" } else { "image" };
-            let _absent = std::fs::remove_dir_all(yard.path("back"));
-            yard.extract(image, "back", &listed(&yard));
-            let now = ["fs_config", "file_contexts", "manifest"].map(|f| yard.bytes(f)).to_vec();
+            let _absent = std::fs::remove_dir_all(temp.path("back"));
+            temp.extract(image, "back", &listed(&temp));
+            let now = ["fs_config", "file_contexts", "manifest"].map(|f| temp.bytes(f)).to_vec();
             assert!(*lists.get_or_insert_with(|| now.clone()) == now, "round {round}");
-            let manifest = Some(yard.path("manifest"));
+            let manifest = Some(temp.path("manifest"));
             let metadata = Metadata { manifest, ..Metadata::default() };
             let again = BuildOptions { metadata, ..options.clone() };
             if round == rounds - 1 {
-                yard.build(&yard.of_dir("back"), "image", &again);
+                temp.build(&temp.of_dir("back"), "image", &again);
             } else {
-                yard.try_build(&yard.of_dir("back"), "image", &again).unwrap();
+                temp.try_build(&temp.of_dir("back"), "image", &again).unwrap();
             }
-            yard.assert_same("first", "image");
+            temp.assert_same("first", "image");
         }
         // The image itself is a source too.
         let metadata = Metadata::default();
-        yard.build(&Source::Image(yard.path("first")), "copy", &BuildOptions { metadata, ..options });
-        yard.assert_same("first", "copy");
+        temp.build(&Source::Image(temp.path("first")), "copy", &BuildOptions { metadata, ..options });
+        temp.assert_same("first", "copy");
     }
 }
 
 /// Sets owners, capabilities, labels and devices, as far as this host permits.
-fn decorate(yard: &Yard) {
-    let tree = yard.path("tree");
+fn decorate(temp: &TestDir) {
+    let tree = temp.path("tree");
     let capability = [1u8, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     let set = |name: &str, key: &str, value: &[u8]| {
         // Not all file systems, and not all users.
@@ -94,14 +94,14 @@ fn decorate(yard: &Yard) {
 /// Without a manifest a build takes owners and labels from the two lists.
 #[test]
 fn lists_of_an_extraction_label_the_next_image() {
-    let yard = Yard::new();
-    let tree = yard.dir("tree");
+    let temp = TestDir::new();
+    let tree = temp.dir("tree");
     for name in ["plain", "with blank", "back\\slash", "a.b+c(d)", "l\u{f6}we"] {
         std::fs::write(tree.join(name), name).unwrap();
     }
-    let contexts = yard.path("contexts");
+    let contexts = temp.path("contexts");
     std::fs::write(&contexts, "/vendor(/.*)? u:object_r:v:s0\n/vendor/plain u:object_r:p:s0\n").unwrap();
-    let config = yard.path("config");
+    let config = temp.path("config");
     std::fs::write(
         &config,
         "vendor 0 2000 0755\nvendor/plain 0 2000 0750 capabilities=0x1400\nvendor/with\\040blank 70000 1 644\n",
@@ -114,14 +114,14 @@ fn lists_of_an_extraction_label_the_next_image() {
         file_contexts: vec![contexts],
         ..Metadata::default()
     };
-    yard.build(&yard.of_dir("tree"), "one", &BuildOptions { metadata, ..with(Features::RO) });
-    yard.extract("one", "back", &listed(&yard));
+    temp.build(&temp.of_dir("tree"), "one", &BuildOptions { metadata, ..with(Features::RO) });
+    temp.extract("one", "back", &listed(&temp));
     let metadata = Metadata {
         mount_point: "/vendor/".into(),
-        fs_config: vec![yard.path("fs_config")],
-        file_contexts: vec![yard.path("file_contexts")],
+        fs_config: vec![temp.path("fs_config")],
+        file_contexts: vec![temp.path("file_contexts")],
         ..Metadata::default()
     };
-    yard.build(&yard.of_dir("tree"), "two", &BuildOptions { metadata, ..with(Features::RO) });
-    yard.assert_same("one", "two");
+    temp.build(&temp.of_dir("tree"), "two", &BuildOptions { metadata, ..with(Features::RO) });
+    temp.assert_same("one", "two");
 }

@@ -1,7 +1,7 @@
 //! Bytes to records. Total: any bytes give records or an error, and take no more memory than a few times
 //! their length.
 use super::encode::{MAX_CRCS, MAX_RUNS, code, flag};
-use super::{Attr, Compression, InodeNew, Map, Record, Run, Time};
+use super::{Attr, Compression, InodeNew, Mapping, Record, Run, Time};
 use crate::bytes::Bytes;
 use segno_format::xattr::index;
 use segno_format::{BlockAddr, Ino, NAME_MAX};
@@ -64,8 +64,8 @@ fn parse<'a, B: From<&'a [u8]>>(kind: u8, flags: u8, b: &mut Bytes<'a>) -> Resul
         }
         code::DOTDOT => Record::DotDot { parent: b.ino()? },
         code::DIR_TOUCH => Record::DirTouch(time(b)?),
-        code::MAP => Record::Map(map(flags, b)?),
-        code::PACKED => Record::Packed(map(flags, b)?),
+        code::MAP => Record::Map(mapping(flags, b)?),
+        code::PACKED => Record::Packed(mapping(flags, b)?),
         code::RELEASED => Record::Released(flags & flag::ON != 0),
         code::COMPRESSION if flags & flag::ON == 0 => Record::Compression(None),
         code::COMPRESSION => {
@@ -141,7 +141,7 @@ fn attr(b: &mut Bytes<'_>) -> Result<Attr, Bad> {
     })
 }
 
-fn map(flags: u8, b: &mut Bytes<'_>) -> Result<Map, Bad> {
+fn mapping(flags: u8, b: &mut Bytes<'_>) -> Result<Mapping, Bad> {
     let count = usize::try_from(b.varint()?).ok().filter(|n| (1..=MAX_RUNS).contains(n));
     let count = count.ok_or("number of runs")?;
     let (mut page, mut addr) = (0u64, 0u32);
@@ -158,7 +158,7 @@ fn map(flags: u8, b: &mut Bytes<'_>) -> Result<Map, Bad> {
         }
         runs.push(Run { page: start, addr: first, count: n });
     }
-    let mut out = Map { runs, crcs: Vec::new(), moved: flags & flag::MOVED != 0 };
+    let mut out = Mapping { runs, crcs: Vec::new(), moved: flags & flag::MOVED != 0 };
     if flags & flag::CRCS != 0 {
         let pages =
             usize::try_from(out.pages()).ok().filter(|&n| n <= MAX_CRCS).ok_or("number of checksums")?;

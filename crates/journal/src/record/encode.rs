@@ -1,5 +1,5 @@
 //! Records to bytes. Integers are little-endian or unsigned LEB128; a record is a multiple of four bytes.
-use super::{Attr, InodeNew, Map, Record, Run, Time};
+use super::{Attr, InodeNew, Mapping, Record, Run, Time};
 use segno_format::Ino;
 
 /// Type codes. The meaning of one never changes; a reader stops at one that it does not know.
@@ -40,25 +40,25 @@ pub(super) mod flag {
     pub(crate) const PROJID: u8 = 2;
     /// A new inode is a device.
     pub(crate) const RDEV: u8 = 4;
-    /// A map carries checksums.
+    /// A mapping carries checksums.
     pub(crate) const CRCS: u8 = 1;
-    /// A map of blocks that cleaning moved.
+    /// A mapping of blocks that cleaning moved.
     pub(crate) const MOVED: u8 = 2;
     /// Compression is on; saved blocks are released.
     pub(crate) const ON: u8 = 1;
 }
 
-/// Maximum number of runs in one record. A longer map becomes several records, so the length always fits.
+/// Maximum number of runs in one record. A longer mapping becomes several records, so the length always fits.
 pub(super) const MAX_RUNS: usize = 2048;
 /// Maximum number of checksums in one record.
 pub(super) const MAX_CRCS: usize = 8192;
 
 impl Record {
-    /// Appends the record to `out`: one, or several for a map of many runs.
+    /// Appends the record to `out`: one, or several for a mapping of many runs.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Map(map) => pieces(map).for_each(|piece| Self::Map(piece).encode_one(out)),
-            Self::Packed(map) => pieces(map).for_each(|piece| Self::Packed(piece).encode_one(out)),
+            Self::Map(mapping) => pieces(mapping).for_each(|piece| Self::Map(piece).encode_one(out)),
+            Self::Packed(mapping) => pieces(mapping).for_each(|piece| Self::Packed(piece).encode_one(out)),
             other => other.encode_one(out),
         }
     }
@@ -91,7 +91,7 @@ impl Record {
         out.extend([0; 4]);
         let (code, flags) = self.body(out);
         out.resize(out.len().next_multiple_of(4), 0);
-        // No record of the engine is near 256 KiB: a value is limited to a block, and maps are cut into
+        // No record of the engine is near 256 KiB: a value is limited to a block, and mappings are cut into
         // pieces.
         let words = u16::try_from((out.len() - start) / 4).unwrap_or(u16::MAX);
         let [low, high] = words.to_le_bytes();
@@ -136,8 +136,8 @@ impl Record {
                 put_time(out, *time);
                 (code::DIR_TOUCH, 0)
             }
-            Self::Map(map) => (code::MAP, map_body(out, map)),
-            Self::Packed(map) => (code::PACKED, map_body(out, map)),
+            Self::Map(mapping) => (code::MAP, mapping_body(out, mapping)),
+            Self::Packed(mapping) => (code::PACKED, mapping_body(out, mapping)),
             Self::Compression(None) => (code::COMPRESSION, 0),
             Self::Compression(Some(how)) => {
                 out.extend([how.algorithm, how.log_cluster]);
@@ -174,20 +174,20 @@ impl Record {
     }
 }
 
-/// A map as records of bounded size; a run is cut where its checksums would not fit.
-fn pieces(map: &Map) -> impl Iterator<Item = Map> + '_ {
-    let most = if map.crcs.is_empty() { u32::MAX } else { MAX_CRCS as u32 };
-    let mut crcs = map.crcs.iter().copied();
-    let mut runs = map.runs.iter().flat_map(move |r| cut_run(*r, most)).peekable();
+/// A mapping as records of bounded size; a run is cut where its checksums would not fit.
+fn pieces(mapping: &Mapping) -> impl Iterator<Item = Mapping> + '_ {
+    let most = if mapping.crcs.is_empty() { u32::MAX } else { MAX_CRCS as u32 };
+    let mut crcs = mapping.crcs.iter().copied();
+    let mut runs = mapping.runs.iter().flat_map(move |r| cut_run(*r, most)).peekable();
     std::iter::from_fn(move || {
-        let mut piece = Map { runs: Vec::new(), crcs: Vec::new(), moved: map.moved };
+        let mut piece = Mapping { runs: Vec::new(), crcs: Vec::new(), moved: mapping.moved };
         let mut pages = 0;
         while let Some(run) = runs.next_if(|r| {
             piece.runs.len() < MAX_RUNS
-                && (map.crcs.is_empty() || pages + u64::from(r.count) <= MAX_CRCS as u64)
+                && (mapping.crcs.is_empty() || pages + u64::from(r.count) <= MAX_CRCS as u64)
         }) {
             pages += u64::from(run.count);
-            if !map.crcs.is_empty() {
+            if !mapping.crcs.is_empty() {
                 piece.crcs.extend(crcs.by_ref().take(run.count as usize));
             }
             piece.runs.push(run);
@@ -205,20 +205,20 @@ fn cut_run(run: Run, most: u32) -> impl Iterator<Item = Run> {
 }
 
 /// Runs as differences to the end of the run before.
-fn map_body(out: &mut Vec<u8>, map: &Map) -> u8 {
-    put_varint(out, map.runs.len() as u64);
+fn mapping_body(out: &mut Vec<u8>, mapping: &Mapping) -> u8 {
+    put_varint(out, mapping.runs.len() as u64);
     let (mut page, mut addr) = (0u64, 0u32);
-    for run in &map.runs {
+    for run in &mapping.runs {
         put_varint(out, run.page.wrapping_sub(page));
         put_varint(out, zigzag(i64::from(run.addr.0) - i64::from(addr)));
         put_varint(out, run.count.into());
         page = run.page.wrapping_add(run.count.into());
         addr = run.addr.0.wrapping_add(run.count);
     }
-    for crc in &map.crcs {
+    for crc in &mapping.crcs {
         out.extend(crc.to_le_bytes());
     }
-    (if map.crcs.is_empty() { 0 } else { flag::CRCS }) | (if map.moved { flag::MOVED } else { 0 })
+    (if mapping.crcs.is_empty() { 0 } else { flag::CRCS }) | (if mapping.moved { flag::MOVED } else { 0 })
 }
 
 fn inode_new(out: &mut Vec<u8>, new: &InodeNew) -> u8 {

@@ -1,5 +1,5 @@
 //! Merging records of one inode and epoch, so that the log has only their result.
-use super::{Attr, Map, Run, Time};
+use super::{Attr, Mapping, Run, Time};
 
 impl Attr {
     /// The change that a [`DirTouch`](super::Record::DirTouch) makes.
@@ -31,7 +31,7 @@ impl Attr {
     }
 }
 
-impl Map {
+impl Mapping {
     /// Adds a run after all others; joins it to the last one if both page and address follow.
     pub fn push(&mut self, run: Run) {
         match self.runs.last_mut() {

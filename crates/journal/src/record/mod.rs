@@ -1,4 +1,4 @@
-//! Changes of an operation as names, links, maps and attributes, never as blocks of the tables, which replay
+//! Changes of an operation as names, links, mappings and attributes, never as blocks of the tables, which replay
 //! derives.
 //!
 //! A record belongs to the inode of its [`Section`](crate::Section). An operation on several inodes puts a
@@ -14,7 +14,7 @@ mod time;
 use segno_format::{BlockAddr, Ino};
 pub use time::Time;
 
-/// Checksum of a data block for [`Map::crcs`].
+/// Checksum of a data block for [`Mapping::crcs`].
 #[must_use]
 pub fn data_crc(block: &segno_format::Block) -> u32 {
     segno_format::crc(u32::MAX, &block.0)
@@ -80,10 +80,10 @@ pub enum Record<B = Box<[u8]>> {
     /// `mtime` and `ctime` become at least this.
     DirTouch(Time),
     /// Pages are stored at these addresses. Their previous blocks are freed.
-    Map(Map),
+    Map(Mapping),
     /// Compressed clusters: each stored block, under the page in whose slot its address is. The first slot of
     /// a cluster has the mark, and the other ones are reserved. Previous blocks of the cluster are freed.
-    Packed(Map),
+    Packed(Mapping),
     /// How the file, or the files of the directory, are compressed; `None` if they no longer are.
     Compression(Option<Compression>),
     /// The blocks that compression saves are given to the volume, or reserved again.
@@ -234,7 +234,7 @@ pub struct Run {
 
 /// Where pages are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Map {
+pub struct Mapping {
     /// Runs in ascending order of pages.
     pub runs: Vec<Run>,
     /// Checksums of all blocks of all runs in order ([`data_crc`]), or empty if the caller flushed the blocks

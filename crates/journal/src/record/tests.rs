@@ -44,21 +44,21 @@ prop_compose! {
     }
 }
 prop_compose! {
-    fn map()(
+    fn mapping()(
         steps in vec((0..1u64 << 40, any::<u32>(), 1..2000u32), 1..20),
         (with_crcs, moved, crc) in any::<(bool, bool, u32)>(),
-    ) -> Map {
-        let mut map = Map { moved, ..Map::default() };
+    ) -> Mapping {
+        let mut mapping = Mapping { moved, ..Mapping::default() };
         let mut page = 0;
         for (gap, addr, count) in steps {
             let addr = BlockAddr(addr.min(u32::MAX - count));
-            map.runs.push(Run { page: page + gap, addr, count });
+            mapping.runs.push(Run { page: page + gap, addr, count });
             page += gap + u64::from(count);
         }
         if with_crcs {
-            map.crcs = (0..map.pages() as u32).map(|i| crc.wrapping_mul(i)).collect();
+            mapping.crcs = (0..mapping.pages() as u32).map(|i| crc.wrapping_mul(i)).collect();
         }
-        map
+        mapping
     }
 }
 fn range(make: fn(u64, u64) -> Record) -> impl Strategy<Value = Record> {
@@ -91,8 +91,8 @@ pub(super) fn record() -> impl Strategy<Value = Record> {
         }),
         ino().prop_map(|parent| Record::DotDot { parent }),
         time().prop_map(Record::DirTouch),
-        map().prop_map(Record::Map),
-        map().prop_map(|map| Record::Packed(Map { moved: false, ..map })),
+        mapping().prop_map(Record::Map),
+        mapping().prop_map(|mapping| Record::Packed(Mapping { moved: false, ..mapping })),
         option::of((any::<u8>(), any::<u8>(), any::<u16>())).prop_map(|how| Record::Compression(
             how.map(|(algorithm, log_cluster, flag)| Compression { algorithm, log_cluster, flag })
         )),
@@ -117,14 +117,14 @@ fn decode_all(mut bytes: &[u8]) -> Result<Vec<Record>, &'static str> {
     Ok(out)
 }
 
-/// Runs of all maps joined where a cut lies between them.
-fn joined(maps: &[Record]) -> Map {
-    let mut out = Map::default();
-    for record in maps {
-        let (Record::Map(map) | Record::Packed(map)) = record else { panic!("not a map") };
-        map.runs.iter().for_each(|&r| out.push(r));
-        out.crcs.extend(&map.crcs);
-        out.moved = map.moved;
+/// Runs of all mappings joined where a cut lies between them.
+fn joined(mappings: &[Record]) -> Mapping {
+    let mut out = Mapping::default();
+    for record in mappings {
+        let (Record::Map(mapping) | Record::Packed(mapping)) = record else { panic!("not a mapping") };
+        mapping.runs.iter().for_each(|&r| out.push(r));
+        out.crcs.extend(&mapping.crcs);
+        out.moved = mapping.moved;
     }
     out
 }
@@ -195,7 +195,7 @@ fn only_acls_have_no_name() {
 fn a_map_of_many_runs_becomes_several_records() {
     let runs = (0..5000).map(|i| Run { page: 2 * i, addr: BlockAddr(i as u32 * 3), count: 1 }).collect();
     let mut bytes = Vec::new();
-    Record::Map(Map { runs, crcs: Vec::new(), moved: false }).encode(&mut bytes);
+    Record::Map(Mapping { runs, crcs: Vec::new(), moved: false }).encode(&mut bytes);
     let found = decode_all(&bytes).unwrap();
     assert_eq!(found.len(), 3);
     assert_eq!(joined(&found).pages(), 5000);

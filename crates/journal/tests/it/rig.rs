@@ -1,7 +1,7 @@
 //! A volume that is only a checkpoint number, and groups that identify themselves.
 use segno_device::{BlockDevice, MemDevice};
 use segno_format::{Block, BlockAddr, Ino};
-use segno_journal::record::{Map, Run};
+use segno_journal::record::{Mapping, Run};
 use segno_journal::{
     Area, Canary, Checkpoint, CpIntent, Group, Journal, Kind, Opened, Record, Replay, Section, Stale,
 };
@@ -45,8 +45,8 @@ pub fn tagged(epoch: u64, blocks: usize, tag: i32) -> Group {
 /// A group that maps one block, whose checksum it has.
 pub fn mapping(epoch: u64, addr: u32, content: &Block) -> Group {
     let runs = vec![Run { page: 0, addr: BlockAddr(addr), count: 1 }];
-    let map = Map { runs, crcs: vec![segno_journal::data_crc(content)], moved: false };
-    let section = Section { ino: Ino(4), epoch, records: vec![Record::Map(map)] };
+    let mapping = Mapping { runs, crcs: vec![segno_journal::data_crc(content)], moved: false };
+    let section = Section { ino: Ino(4), epoch, records: vec![Record::Map(mapping)] };
     Group { kind: Kind::Fsync, epoch, sections: vec![section] }
 }
 

@@ -248,7 +248,7 @@ fn a_new_journal_forgets_the_old() {
     assert!(replay(open(&dev, 5)).accepted().is_empty());
 }
 
-/// A map with checksums counts only with its data.
+/// A mapping with checksums counts only with its data.
 #[test]
 fn data_that_did_not_arrive_ends_the_log() {
     let (dev, data) = (device(64), device(32));

@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const BLOCKS: u64 = 64 * MIB / BLOCK_SIZE as u64;
 
 /// A device that ignores discards and counts the blocks written to it.
-struct Tough {
+struct NoDiscardDevice {
     inner: MemDevice,
     written: AtomicU64,
 }
 
-impl Tough {
+impl NoDiscardDevice {
     fn filled(byte: u8) -> Self {
         let inner = MemDevice::new(BLOCKS);
         let block = Block([byte; BLOCK_SIZE]);
@@ -25,7 +25,7 @@ impl Tough {
     }
 }
 
-impl BlockDevice for Tough {
+impl BlockDevice for NoDiscardDevice {
     fn block_count(&self) -> u64 {
         self.inner.block_count()
     }
@@ -76,7 +76,7 @@ pub fn block(device: &dyn BlockDevice, addr: u64) -> Block {
 fn old_contents_do_not_shine_through() {
     let fresh = Arc::new(MemDevice::new(BLOCKS));
     let layout = format(&[member(fresh.clone(), true)], &options()).unwrap().layout;
-    let dirty = Arc::new(Tough::filled(0xA5));
+    let dirty = Arc::new(NoDiscardDevice::filled(0xA5));
     let force = MkfsOptions { force: true, ..options() };
     format(&[member(dirty.clone(), false)], &force).unwrap();
 
@@ -96,7 +96,7 @@ fn old_contents_do_not_shine_through() {
 /// Zeroing the tables of a huge device that is known to be empty would take minutes.
 #[test]
 fn an_empty_device_is_not_cleared() {
-    let device = Arc::new(Tough { inner: MemDevice::new(1 << 30), written: 0.into() });
+    let device = Arc::new(NoDiscardDevice { inner: MemDevice::new(1 << 30), written: 0.into() });
     format(&[member(device.clone(), true)], &options()).unwrap();
     let written = device.written.load(Ordering::Relaxed);
     assert!(written < 50, "{written} blocks written");

@@ -47,11 +47,11 @@ pub fn repaired_or_refused(name: &str, damaged: &MemDevice) -> String {
         (Ok(plan), None) => {
             let device = MemDevice::from_snapshot(&before);
             plan.apply(&device).unwrap();
-            let left = report(&device);
-            if left.problems.is_empty() {
+            let after = report(&device);
+            if after.problems.is_empty() {
                 fsck(name, &device)
             } else {
-                format!("{name}: left {}\n", text(&left))
+                format!("{name}: left {}\n", text(&after))
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Makes one file, symbolic link or special file.
 use super::is_context;
-use super::place::{PART, Target};
+use super::place::{PARTIAL, Target};
 use super::sink::{Copied, Source};
 use crate::RescueError;
 use crate::attrs::{device_number, xattrs};
@@ -42,20 +42,20 @@ impl Target {
     }
 
     fn regular(&mut self, path: &[Vec<u8>], source: &Source<'_>) -> io::Result<Copied> {
-        let part = [PART.into()];
+        let part = [PARTIAL.into()];
         let host = self.tree.make_file(&part)?;
         let mut written = || -> io::Result<Copied> {
             let holes = source.content(&mut |offset, bytes| host.write_all_at(bytes, offset))?;
             host.set_len(source.file.raw().i_size.get())?;
             let read = source.xattrs();
             let refused_xattrs = self.tree.finish_file(&host, &source.attributes(&read.list))?;
-            self.tree.place(PART, path)?;
+            self.tree.place(PARTIAL, path)?;
             Ok(Copied { holes, refused_xattrs, ..read.copied() })
         };
         let done = written();
         if done.is_err() {
             // The error of the write is the one to report, and the next run removes the file.
-            let _left = self.tree.remove(&part);
+            let _best_effort = self.tree.remove(&part);
         }
         done
     }

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Name of a file that is being written.
-pub(super) const PART: &str = ".segno-rescue.part";
+pub(super) const PARTIAL: &str = ".segno-rescue.part";
 
 /// How to copy.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,7 +35,7 @@ impl Target {
             return Err(RescueError::NotEmpty { path: path.to_owned() });
         }
         // Left by a run that was interrupted.
-        let _absent = tree.remove(&[PART.into()]);
+        let _absent = tree.remove(&[PARTIAL.into()]);
         Ok(Self { tree, path: path.to_owned(), options })
     }
 
@@ -83,7 +83,7 @@ pub(super) fn safe(name: &[u8], number: u32) -> Vec<u8> {
         || name.len() > segno_format::NAME_MAX
         || name == b"."
         || name == b".."
-        || name == PART.as_bytes()
+        || name == PARTIAL.as_bytes()
         || name.iter().any(|&b| b == b'/' || b == 0);
     if refused { format!("#{number}").into_bytes() } else { name.to_vec() }
 }

@@ -1,13 +1,13 @@
 //! One pass over the source: node blocks by their footers, superblocks and checkpoint blocks by their checksums.
 mod candidate;
-mod map;
+mod mapfile;
 mod nested;
 mod read;
 mod saved;
 
 pub use candidate::Candidate;
 pub(crate) use candidate::OF_MKFS;
-pub use map::BadBlocks;
+pub use mapfile::BadBlocks;
 
 use crate::RescueError;
 use segno_device::BlockDevice;

@@ -52,8 +52,8 @@ pub(super) fn all(
 }
 
 impl Scan<'_> {
-    /// The next piece to read, or what is known to be unreadable, which may be a hole of the image that ddrescue has made.
-    fn claim(&self) -> Option<Range<u64>> {
+    /// Takes the next piece to read, or what is known to be unreadable, which may be a hole of the image that ddrescue has made.
+    fn next_piece(&self) -> Option<Range<u64>> {
         let bad = self.options.known_bad;
         loop {
             let from = self.next.load(Ordering::Relaxed);
@@ -70,8 +70,8 @@ impl Scan<'_> {
                 None => (first + PIECE, first + PIECE),
             };
             let (end, next) = (end.min(self.blocks), next.min(self.blocks));
-            let claimed = self.next.compare_exchange(from, next, Ordering::Relaxed, Ordering::Relaxed);
-            if claimed.is_ok() {
+            let taken = self.next.compare_exchange(from, next, Ordering::Relaxed, Ordering::Relaxed);
+            if taken.is_ok() {
                 return Some(first..end);
             }
         }
@@ -81,7 +81,7 @@ impl Scan<'_> {
         let mut found = Found::default();
         let mut buffer = vec![Block::zeroed(); PIECE as usize];
         while !self.options.stop.load(Ordering::Relaxed)
-            && let Some(piece) = self.claim()
+            && let Some(piece) = self.next_piece()
         {
             let (first, end) = (piece.start, piece.end);
             let known_bad = self.options.known_bad.next(first).is_some_and(|bad| bad < end);

@@ -1,9 +1,9 @@
 //! Deleted files. A deletion writes no node, so the last version from before is still there until its block
 //! is used again. A block is shown only if nothing may have been written to it since.
-mod dead;
+mod deleted_inode;
 mod proof;
 
-pub use dead::{Dead, deleted};
+pub use deleted_inode::{DeletedInode, deleted};
 pub use proof::Proof;
 
 use crate::RescueError;
@@ -80,7 +80,7 @@ pub fn require(volume: &Volume<'_>) -> Result<(), RescueError> {
 
 /// The report on a deleted file.
 #[must_use]
-pub fn describe(volume: &Volume<'_>, tree: &Tree, dead: &Dead, proof: &Proof) -> Lost {
+pub fn describe(volume: &Volume<'_>, tree: &Tree, dead: &DeletedInode, proof: &Proof) -> Lost {
     let raw = dead.file.raw();
     let blocks = proof.share(volume, dead);
     let mut reasons = Vec::new();
@@ -120,7 +120,7 @@ pub struct Output<'a> {
 /// Copies a deleted file. The name of an incomplete copy gets a suffix.
 pub fn copy(
     volume: &Volume<'_>,
-    dead: &Dead,
+    dead: &DeletedInode,
     proof: &Proof,
     output: &mut Output<'_>,
     lost: &mut Lost,

@@ -1,5 +1,5 @@
 //! Whether a block is still what a deleted file left there.
-use super::{Dead, Share};
+use super::{DeletedInode, Share};
 use crate::file::Slot;
 use crate::scan::Candidate;
 use crate::volume::Volume;
@@ -40,7 +40,7 @@ enum Verdict {
 impl Proof {
     /// Compares the blocks of deleted files with all nodes, live or not.
     #[must_use]
-    pub fn of(volume: &Volume<'_>, dead: &[Dead], progress: &mut dyn FnMut(u64, u64)) -> Self {
+    pub fn of(volume: &Volume<'_>, dead: &[DeletedInode], progress: &mut dyn FnMut(u64, u64)) -> Self {
         let mut wants = Vec::new();
         for d in dead {
             each_slot(volume, d, |s, node| {
@@ -79,7 +79,7 @@ impl Proof {
 
     /// Counts the blocks of a file.
     #[must_use]
-    pub fn share(&self, volume: &Volume<'_>, dead: &Dead) -> Share {
+    pub fn share(&self, volume: &Volume<'_>, dead: &DeletedInode) -> Share {
         let mut out = Share { nodes: dead.file.missing, ..Share::default() };
         let end = dead.file.blocks();
         each_slot(volume, dead, |s, _| {
@@ -98,7 +98,7 @@ impl Proof {
 
     /// Whether a block may be shown.
     #[must_use]
-    pub fn allows(&self, volume: &Volume<'_>, dead: &Dead, s: &Slot, unproven: bool) -> bool {
+    pub fn allows(&self, volume: &Volume<'_>, dead: &DeletedInode, s: &Slot, unproven: bool) -> bool {
         match self.verdict(volume, dead, s) {
             Verdict::Proven => true,
             Verdict::Unproven => unproven,
@@ -106,7 +106,7 @@ impl Proof {
         }
     }
 
-    fn verdict(&self, volume: &Volume<'_>, dead: &Dead, s: &Slot) -> Verdict {
+    fn verdict(&self, volume: &Volume<'_>, dead: &DeletedInode, s: &Slot) -> Verdict {
         let readable = u64::try_from(i64::from(s.addr.0) + volume.reader.base())
             .is_ok_and(|at| !volume.bad.contains(at));
         if !is_unused(volume, s.addr) || !readable || self.reused.contains(&(s.addr.0, s.nid, s.slot)) {
@@ -138,7 +138,7 @@ fn names(volume: &Volume<'_>, s: &Slot) -> bool {
 }
 
 /// Whether no later node had the number.
-fn newest(volume: &Volume<'_>, dead: &Dead, nid: u32) -> bool {
+fn newest(volume: &Volume<'_>, dead: &DeletedInode, nid: u32) -> bool {
     let first = volume.nodes.of(nid).next();
     first.is_some_and(|n| {
         n.ino == dead.file.node.ino
@@ -146,7 +146,7 @@ fn newest(volume: &Volume<'_>, dead: &Dead, nid: u32) -> bool {
     })
 }
 
-fn each_slot(volume: &Volume<'_>, dead: &Dead, mut each: impl FnMut(&Slot, &Candidate)) {
+fn each_slot(volume: &Volume<'_>, dead: &DeletedInode, mut each: impl FnMut(&Slot, &Candidate)) {
     let by_nid: std::collections::HashMap<u32, &Candidate> =
         dead.file.dnodes.values().map(|n| (n.nid, n)).collect();
     dead.file.slots(volume, |slots| {

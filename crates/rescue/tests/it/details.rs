@@ -181,7 +181,7 @@ impl BlockDevice for Scratched<'_> {
 }
 
 #[test]
-fn unreadable_blocks_are_holes_and_in_the_map() {
+fn unreadable_blocks_are_holes_and_in_the_mapfile() {
     let (device, v) = volume(64, features());
     let bytes: Vec<u8> = (0..50u32 * 4096).map(|i| (i / 4096) as u8 + 1).collect();
     v.write("file", &bytes).unwrap();

@@ -45,7 +45,7 @@ fn look(device: &dyn BlockDevice, known_bad: &BadBlocks) -> (Found, u64) {
 fn bad(ranges: &[Range<u64>]) -> BadBlocks {
     let line = |r: &Range<u64>| format!("{:#x} {:#x} -\n", r.start * 4096, (r.end - r.start) * 4096);
     let text = format!("0x0 + 1\n{}", ranges.iter().map(line).collect::<String>());
-    BadBlocks::from_map(&text, std::path::Path::new("map")).unwrap()
+    BadBlocks::from_mapfile(&text, std::path::Path::new("map")).unwrap()
 }
 
 #[test]

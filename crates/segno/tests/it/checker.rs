@@ -1,8 +1,8 @@
 //! From changes left by a crash, and from damage, to the repaired volume.
 use super::{finish, volume};
 use segno::{
-    BlockDevice, CheckOptions, Checker, Device, FormatOptions, Judged, Left, MountOptions, ProblemKind,
-    Volume,
+    BlockDevice, CheckOptions, Checker, Device, FormatOptions, Judged, MountOptions, PendingReplay,
+    ProblemKind, Volume,
 };
 use segno_device::MemDevice;
 use segno_format::Block;
@@ -29,7 +29,7 @@ fn what_a_crash_left_is_judged_in_memory_and_replayed_on_request() {
     });
     assert!(panicked.join().is_err());
     let checker = Checker::new(&device).quick(true);
-    assert_eq!(checker.left_by_journal().unwrap(), Left::Nothing);
+    assert_eq!(checker.pending_in_journal().unwrap(), PendingReplay::Nothing);
     for _ in 0..2 {
         let found = judged(&checker);
         assert!(found.is_clean() && found.replayed && !found.quick && !found.is_repairable());
@@ -94,7 +94,7 @@ fn a_journal_of_another_volume_or_none_is_refused_by_every_call() {
         let said = [
             checker.verify_journal().map(drop),
             checker.check(&CheckOptions::default(), |_| ()).map(drop),
-            checker.left_by_journal().map(drop),
+            checker.pending_in_journal().map(drop),
             checker.plan_repair(&plan, true).map(drop),
             checker.replay(),
         ];

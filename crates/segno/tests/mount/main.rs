@@ -41,7 +41,10 @@ const TESTS: &[(&str, fn())] = &[
     ("a_program_without_the_call_is_refused", a_program_without_the_call_is_refused),
     ("signals_and_descriptors_stay_those_of_the_program", signals_and_descriptors_stay_those_of_the_program),
     ("words_are_those_of_segno_mount", words_are_those_of_segno_mount),
-    ("a_block_device_is_claimed_again_after_the_mount", a_block_device_is_claimed_again_after_the_mount),
+    (
+        "a_block_device_is_opened_exclusively_again_after_the_mount",
+        a_block_device_is_opened_exclusively_again_after_the_mount,
+    ),
 ];
 
 fn main() {
@@ -484,8 +487,8 @@ impl Drop for Loop {
     }
 }
 
-/// A mount of type fuseblk takes the claim of the device over. `blk=off` leaves it.
-fn a_block_device_is_claimed_again_after_the_mount() {
+/// A mount of type fuseblk takes the exclusive open of the device over. `blk=off` leaves it.
+fn a_block_device_is_opened_exclusively_again_after_the_mount() {
     if !geteuid().is_root() {
         return println!("NOT TESTED: only root has loop devices");
     }

@@ -1,4 +1,4 @@
-//! Volumes with damaged structures, of the simulator; some are as large as their superblock may claim.
+//! Volumes with damaged structures, of the simulator; some are as large as their superblock may announce.
 use segno_sim::hostile::{image, write_image};
 use segno_testkit::Rng;
 use std::fs::{File, OpenOptions};

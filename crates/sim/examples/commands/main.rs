@@ -22,14 +22,14 @@ use tally::Tally;
 #[derive(Parser)]
 struct Cli {
     #[command(subcommand)]
-    part: Option<Part>,
+    subprocess: Option<Subprocess>,
     #[command(flatten)]
     run: Run,
 }
 
 /// Parts of the program that run as separate processes.
 #[derive(Subcommand)]
-enum Part {
+enum Subprocess {
     #[command(hide = true)]
     Measure { script: String },
     #[command(hide = true)]
@@ -65,9 +65,9 @@ struct Run {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let done = match &cli.part {
-        Some(Part::Measure { script }) => measure::main(script).map(|()| true),
-        Some(Part::Make { seed, work }) => cases::make_all(*seed, work).map(|()| true),
+    let done = match &cli.subprocess {
+        Some(Subprocess::Measure { script }) => measure::main(script).map(|()| true),
+        Some(Subprocess::Make { seed, work }) => cases::make_all(*seed, work).map(|()| true),
         None => cli.run.run(),
     };
     match done {

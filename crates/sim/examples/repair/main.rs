@@ -3,7 +3,7 @@
 mod fsck;
 
 use segno_sim::hostile::image;
-use segno_sim::hostile::repair::{Ended, no_superblock_left, run};
+use segno_sim::hostile::repair::{Ended, lacks_superblock, run};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -23,7 +23,7 @@ fn main() -> ExitCode {
             }
             let ended = segno_testkit::caught(|| run(&image))?;
             if let Ended::Repaired { after, .. } = &ended
-                && !no_superblock_left(&image)
+                && !lacks_superblock(&image)
             {
                 judged += u64::from(fsck::check(after)?);
                 fsck::save(after, &format!("{seed}-{number}"))?;

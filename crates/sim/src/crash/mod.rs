@@ -241,10 +241,10 @@ pub(crate) fn recover(
     let identities = identify(&engine, &tree)?;
     engine.unmount().map_err(|e| format!("unmount after recovery: {e}"))?;
     let unmounted = device.inner().snapshot();
-    let left = setup.volume(Arc::new(MemDevice::from_snapshot(&unmounted))).map_err(|e| e.to_string())?;
-    stored::read(&*left, &mut tree)?;
+    let mounted = setup.volume(Arc::new(MemDevice::from_snapshot(&unmounted))).map_err(|e| e.to_string())?;
+    stored::read(&*mounted, &mut tree)?;
     judge.judge(&tree, &identities, moment)?;
-    check(&*left).map_err(|e| format!("after recovery: {e}"))?;
+    check(&*mounted).map_err(|e| format!("after recovery: {e}"))?;
     Ok(Recovered { log, unmounted, reach, notices })
 }
 

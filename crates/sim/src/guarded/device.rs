@@ -1,6 +1,6 @@
 //! The volume of a case on a zoned device in memory, or on one without zones.
 use super::draw::Case;
-use super::witness::{Place, Witness};
+use super::write_observer::{Place, WriteObserver};
 use segno_device::{BlockDevice, ZoneLimits};
 use segno_engine::options::AllocMode;
 use segno_engine::{MountOptions, Volume};
@@ -22,12 +22,12 @@ pub(super) struct Device {
 }
 
 impl Device {
-    /// The device with a witness of its writes.
-    pub fn witnessed(&self, place: Place) -> (Arc<Witness>, Arc<dyn BlockDevice>) {
-        let witness = Arc::new(Witness::new(self.checkpoints.clone(), self.main, place));
-        let sees = witness.clone();
+    /// The device, and an observer of its writes.
+    pub fn observed(&self, place: Place) -> (Arc<WriteObserver>, Arc<dyn BlockDevice>) {
+        let observer = Arc::new(WriteObserver::new(self.checkpoints.clone(), self.main, place));
+        let sees = observer.clone();
         let dev = PauseDevice::before_each(self.zoned.clone(), move |call| sees.see(call));
-        (witness, Arc::new(dev))
+        (observer, Arc::new(dev))
     }
 }
 

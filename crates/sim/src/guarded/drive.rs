@@ -3,7 +3,7 @@ use super::device::{Device, judge, reported};
 use super::draw::{Case, Pattern};
 use super::files::Files;
 use super::room::checkpoint_fits;
-use super::witness::Witness;
+use super::write_observer::WriteObserver;
 use segno_engine::Volume;
 use segno_engine::lab::Probe;
 use segno_testkit::Rng;
@@ -39,7 +39,7 @@ pub fn run(case: &Case) -> Result<Totals, String> {
 struct Drive {
     case: Case,
     dev: Device,
-    witness: Arc<Witness>,
+    observer: Arc<WriteObserver>,
     v: Arc<Volume>,
     files: Files,
     rng: Rng,
@@ -57,14 +57,14 @@ impl Drive {
             let mut files = Files::new(&case, v.statfs().bfree);
             if v.guarded().covers(files.nodes()) {
                 drop(v);
-                let (witness, watched) = dev.witnessed(files.place());
+                let (observer, watched) = dev.observed(files.place());
                 let v = case.mount(watched)?;
-                files.tell(witness.clone());
+                files.report_to(observer.clone());
                 return Ok(Self {
                     rng: Rng::new(!case.seed),
                     case,
                     dev,
-                    witness,
+                    observer,
                     v,
                     files,
                     written: 0,
@@ -126,7 +126,7 @@ impl Drive {
     }
 
     fn check_room(&self) -> Result<(), String> {
-        checkpoint_fits(&Probe(&self.v).space_figures(), self.witness.due())
+        checkpoint_fits(&Probe(&self.v).space_figures(), self.observer.due())
     }
 
     fn choose(&mut self) -> u32 {
@@ -156,9 +156,9 @@ impl Drive {
         self.totals.cuts += 1;
         let rng = &mut self.rng;
         self.dev.zoned = Arc::new(self.dev.zoned.after_cut(|written| rng.below(written + 1)));
-        let (witness, watched) = self.dev.witnessed(self.files.place());
-        self.witness = witness;
-        self.files.tell(self.witness.clone());
+        let (observer, watched) = self.dev.observed(self.files.place());
+        self.observer = observer;
+        self.files.report_to(self.observer.clone());
         self.v = self.case.mount(watched)?;
         self.check_room()?;
         self.files.judge(&self.v, true)

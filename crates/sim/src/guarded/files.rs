@@ -1,7 +1,7 @@
 //! The files of a case: one with its pages apart, or many small ones.
 use super::draw::{Case, Pattern};
 use super::pages::{self, Page, Versions};
-use super::witness::{Place, Witness};
+use super::write_observer::{Place, WriteObserver};
 use segno_engine::lab::Probe;
 use segno_engine::{Error, Owner, Volume};
 use segno_format::{BLOCK_SIZE, Ino};
@@ -40,7 +40,7 @@ pub struct Files {
     /// Page at which writeback continues.
     cursor: Page,
     /// Receives the deleted pages.
-    witness: Option<Arc<Witness>>,
+    observer: Option<Arc<WriteObserver>>,
 }
 
 impl Files {
@@ -63,7 +63,7 @@ impl Files {
             touched: BTreeSet::new(),
             dirty: BTreeSet::new(),
             cursor: 0,
-            witness: None,
+            observer: None,
         }
     }
 
@@ -71,9 +71,9 @@ impl Files {
         Place { per_file: self.per_file, stride: self.stride }
     }
 
-    /// From now on the witness receives the deleted pages.
-    pub fn tell(&mut self, witness: Arc<Witness>) {
-        self.witness = Some(witness);
+    /// Reports deleted pages to this observer from now on.
+    pub fn report_to(&mut self, observer: Arc<WriteObserver>) {
+        self.observer = Some(observer);
     }
 
     /// Upper bound of the nodes of the full volume.
@@ -214,8 +214,8 @@ impl Files {
     fn forget(&mut self, file: u32) {
         let Some(f) = self.files.get_mut(file as usize) else { return };
         self.used -= u64::from(std::mem::take(f).length);
-        if let Some(witness) = &self.witness {
-            witness.forget(file * self.per_file..(file + 1) * self.per_file);
+        if let Some(observer) = &self.observer {
+            observer.forget(file * self.per_file..(file + 1) * self.per_file);
         }
         for page in file * self.per_file..(file + 1) * self.per_file {
             self.versions.dropped(page);

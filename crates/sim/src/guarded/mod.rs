@@ -8,7 +8,7 @@ mod files;
 mod pages;
 mod pauses;
 mod room;
-mod witness;
+mod write_observer;
 
 pub use device::{Geometry, judge};
 pub use draw::{Case, Pattern};

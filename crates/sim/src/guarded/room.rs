@@ -1,5 +1,5 @@
 //! Whether a checkpoint fits, from the state of the logs alone, in the worst distribution of blocks over them.
-use super::witness::Due;
+use super::write_observer::Due;
 use segno_clean::need::Figures;
 
 /// Fails if the checkpoint, and the one after a recovery now, may open more sections than are free. The

@@ -1,7 +1,7 @@
 //! Volumes with one of everything, made by the formatter and the engine, and cut off in the middle of their work.
 use super::decode::{Layout, decode};
 use super::edit::{Edit, Place, Value};
-use crate::mounted::StillClock;
+use crate::mounted::FixedClock;
 use segno_codec::lzo;
 use segno_device::{BlockDevice, MemDevice, MultiDevice, Snapshot};
 use segno_engine::lab;
@@ -159,7 +159,7 @@ fn mount_options(recipe: Recipe) -> MountOptions {
 }
 
 fn mount(device: &Arc<MemDevice>, recipe: Recipe) -> Result<Arc<Volume>, String> {
-    let clock: Arc<dyn Clock> = Arc::new(StillClock::default());
+    let clock: Arc<dyn Clock> = Arc::new(FixedClock::default());
     lab::mount(device.clone(), mount_options(recipe), clock).map_err(|e| e.to_string())
 }
 

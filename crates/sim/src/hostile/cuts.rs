@@ -36,8 +36,8 @@ pub fn run(image: &Image) -> Result<Option<Cuts>, String> {
             continue;
         }
         put_superblocks(&state.device, &MemDevice::from_snapshot(&after))?;
-        let left = check(&state.device)?;
-        if left.complete && left.problems.iter().all(|p| is_of_superblock(p.kind)) {
+        let again = check(&state.device)?;
+        if again.complete && again.problems.iter().all(|p| is_of_superblock(p.kind)) {
             cuts.repaired += 1;
         } else if old.contains(&found) {
             cuts.old += 1;

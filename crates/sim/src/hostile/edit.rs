@@ -47,7 +47,7 @@ const NAMES: [(&str, usize); 13] = [
 ];
 
 impl Place {
-    fn parts(self) -> (usize, u32, u32) {
+    fn fields(self) -> (usize, u32, u32) {
         match self {
             Self::Super(a) => (0, a, 0),
             Self::Checkpoint => (1, 0, 0),
@@ -87,7 +87,7 @@ impl Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (kind, a, b) = self.parts();
+        let (kind, a, b) = self.fields();
         let (name, numbers) = NAMES.get(kind).copied().unwrap_or_default();
         match numbers {
             0 => f.write_str(name),

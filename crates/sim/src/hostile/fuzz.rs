@@ -4,7 +4,7 @@ use super::ring::Ring;
 use super::{base, draw, find, salvage, trial};
 use segno_device::{BlockDevice, MemDevice};
 use segno_format::{BLOCK_SIZE, Block, BlockAddr, Ino};
-use segno_journal::record::{Map, Run};
+use segno_journal::record::{Mapping, Run};
 use segno_journal::{Area, Checkpoint, Group, Journal, Kind, Opened, Record, Section};
 use segno_testkit::Rng;
 use segno_testkit::fuzz::{Input, Outcome};
@@ -65,13 +65,13 @@ pub fn journal() -> Result<Vec<u8>, String> {
 
 fn group(epoch: u64) -> Group {
     let name: Box<[u8]> = (*b"name").into();
-    let map =
-        Map { runs: vec![Run { page: 3, addr: BlockAddr(9), count: 2 }], crcs: Vec::new(), moved: false };
+    let mapping =
+        Mapping { runs: vec![Run { page: 3, addr: BlockAddr(9), count: 2 }], crcs: Vec::new(), moved: false };
     let records = vec![
         Record::DentryAdd { ino: Ino(9), file_type: 1, hash: None, primary: true, name: name.clone() },
         Record::DentryDel { ino: Ino(9), hash: Some(5), name: name.clone() },
         Record::XattrSet { index: 1, name, value: vec![5; 400 * epoch as usize].into() },
-        Record::Map(map),
+        Record::Map(mapping),
         Record::Truncate { size: 1 << 20 },
         Record::Reserve { page: 5, count: 9 },
         Record::InlineData { offset: 3, bytes: vec![1; 40].into() },

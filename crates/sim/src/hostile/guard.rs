@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub struct Guard {
     inner: MemDevice,
     /// Blocks that may still be read or written.
-    left: AtomicU64,
+    remaining: AtomicU64,
     write_outside: AtomicBool,
     writes: AtomicU64,
 }
@@ -17,7 +17,7 @@ impl Guard {
     pub fn new(inner: MemDevice, steps: u64) -> Self {
         Self {
             inner,
-            left: AtomicU64::new(steps),
+            remaining: AtomicU64::new(steps),
             write_outside: AtomicBool::new(false),
             writes: AtomicU64::new(0),
         }
@@ -25,7 +25,7 @@ impl Guard {
 
     /// Resets the counts.
     pub fn allow(&self, steps: u64) {
-        self.left.store(steps, Ordering::Relaxed);
+        self.remaining.store(steps, Ordering::Relaxed);
     }
 
     /// Writes and discards so far.
@@ -38,7 +38,7 @@ impl Guard {
         if self.write_outside.load(Ordering::Relaxed) {
             return Err("a write outside the device".into());
         }
-        if self.left.load(Ordering::Relaxed) == 0 {
+        if self.remaining.load(Ordering::Relaxed) == 0 {
             return Err("too many device accesses: an endless loop".into());
         }
         Ok(())
@@ -46,10 +46,11 @@ impl Guard {
 
     fn step(&self, blocks: usize) -> io::Result<()> {
         let cost = blocks as u64 + 1;
-        let before =
-            self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |l| Some(l.saturating_sub(cost)));
+        let before = self
+            .remaining
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |l| Some(l.saturating_sub(cost)));
         match before {
-            Ok(left) if left > cost => Ok(()),
+            Ok(remaining) if remaining > cost => Ok(()),
             _ => Err(io::Error::other("no steps left")),
         }
     }

@@ -3,7 +3,7 @@
 use super::base::{Base, bases};
 use super::edit::{Image, Place};
 use crate::capture::Tree;
-use crate::mounted::{Mounted, StillClock};
+use crate::mounted::{FixedClock, Mounted};
 use segno_check::{CheckOptions, Kind, Report};
 use segno_device::{BlockDevice, MemDevice, Overlay, Snapshot};
 use segno_engine::lab;
@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 pub enum Ended {
     /// The checker found nothing.
     Sound,
-    /// No superblock or no pack is left: repair does not claim to cope with that.
+    /// No superblock or no pack is left: repair is not made for that.
     Beyond,
     /// Nothing was written, for this reason.
     Refused(String),
@@ -49,19 +49,19 @@ pub fn run(image: &Image) -> Result<Ended, String> {
     let pending = if base.name == "journal" { Pending::Journal } else { Pending::Chain };
     let plan = match segno_repair::plan(&device, pending, &mut replay, PlanOptions::default()) {
         Ok(plan) => plan,
-        Err(RepairError::Refused(_)) if no_superblock_left(image) => return Ok(Ended::Beyond),
+        Err(RepairError::Refused(_)) if lacks_superblock(image) => return Ok(Ended::Beyond),
         Err(RepairError::Refused(why)) => return Ok(Ended::Refused(why)),
         Err(e) => return Err(format!("plan: {e}")),
     };
     plan.apply(&*device).map_err(|e| format!("apply: {e}"))?;
-    let left = check(&*device).map_err(|e| format!("check after the repair: {e}"))?;
-    if segno_repair::is_repairable(&left) {
-        let first = left.problems.first().map(ToString::to_string).unwrap_or_default();
+    let again = check(&*device).map_err(|e| format!("check after the repair: {e}"))?;
+    if segno_repair::is_repairable(&again) {
+        let first = again.problems.first().map(ToString::to_string).unwrap_or_default();
         return Err(format!("a second pass would have something to do: {first}"));
     }
     // Two names, each as good as the other.
     let undecided = plan.actions.iter().any(|a| a.loss && a.text.contains("nothing tells which is right"));
-    if !no_superblock_left(image) && !undecided {
+    if !lacks_superblock(image) && !undecided {
         same_devices(base, &*device)?;
     }
     // A damaged chain may be lost as a whole.
@@ -103,7 +103,7 @@ pub(super) fn check(device: &dyn BlockDevice) -> Result<Report, String> {
 
 /// Replays what a crash left, in memory.
 fn replay(overlay: Arc<Overlay>) -> Result<(), String> {
-    let clock: Arc<dyn Clock> = Arc::new(StillClock::default());
+    let clock: Arc<dyn Clock> = Arc::new(FixedClock::default());
     let options = MountOptions {
         background: false,
         discard: Discard::Never,
@@ -117,13 +117,13 @@ fn replay(overlay: Arc<Overlay>) -> Result<(), String> {
 
 /// Whether both copies of the superblock were changed, so that the original parameters are unknown.
 #[must_use]
-pub fn no_superblock_left(image: &Image) -> bool {
+pub fn lacks_superblock(image: &Image) -> bool {
     (0..2).all(|copy| image.edits.iter().any(|e| e.place == Place::Super(copy)))
 }
 
 /// Inodes that the damage touched; `None` if it may be all of them.
 fn touched(base: &Base, image: &Image) -> Option<BTreeSet<u32>> {
-    if no_superblock_left(image) {
+    if lacks_superblock(image) {
         return None;
     }
     let device = MemDevice::from_snapshot(&base.image);

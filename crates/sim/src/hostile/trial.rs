@@ -2,7 +2,7 @@
 use super::base::Base;
 use super::edit::{Image, Place};
 use super::guard::Guard;
-use crate::mounted::StillClock;
+use crate::mounted::FixedClock;
 use segno_device::{BlockDevice, MemDevice};
 use segno_engine::lab::{self, Probe};
 use segno_engine::{Clock, Error, FallocMode, MountOptions, Owner, RenameMode, SetAttr, Volume, XattrMode};
@@ -95,7 +95,7 @@ fn check(guard: &Arc<Guard>) -> Result<Option<Vec<String>>, String> {
 
 fn mount(base: &Base, guard: &Arc<Guard>, read_only: bool) -> Result<Arc<Volume>, Error> {
     let device: Arc<dyn BlockDevice> = guard.clone();
-    let clock: Arc<dyn Clock> = Arc::new(StillClock::default());
+    let clock: Arc<dyn Clock> = Arc::new(FixedClock::default());
     let options = MountOptions { read_only, ..base.mount_options() };
     lab::mount(device, options, clock)
 }

@@ -23,8 +23,8 @@ fn replay_in_memory() {
     volume.write(file, 0, &[7; 50_000]).unwrap();
     volume.fsync(file).unwrap();
     // The power fails here.
-    let left = Arc::new(MemDevice::from_snapshot(&memory.snapshot()));
-    let device: Arc<dyn BlockDevice> = Arc::new(ZoneLayer::open(left, CONVENTIONAL).unwrap());
+    let memory_copy = Arc::new(MemDevice::from_snapshot(&memory.snapshot()));
+    let device: Arc<dyn BlockDevice> = Arc::new(ZoneLayer::open(memory_copy, CONVENTIONAL).unwrap());
     let pointers = |d: &dyn BlockDevice| d.zones().unwrap().iter().map(|z| z.pointer).collect::<Vec<_>>();
     let before = pointers(&*device);
     let found = super::repair::check(&*device).unwrap();
@@ -96,15 +96,15 @@ fn repair_follows_write_pointers() {
     let (mut as_before, mut sound) = (0, 0);
     for state in CrashStates::new(&log, crashes, |_, _| true) {
         ZoneLayer::settle(&state.device, CONVENTIONAL * ZONE..state.device.block_count()).unwrap();
-        let left = Arc::new(MemDevice::from_snapshot(&state.device.snapshot()));
-        let left: Arc<dyn BlockDevice> = Arc::new(ZoneLayer::open(left, CONVENTIONAL).unwrap());
-        let now = super::repair::check(&*left).unwrap();
+        let copy = Arc::new(MemDevice::from_snapshot(&state.device.snapshot()));
+        let copy: Arc<dyn BlockDevice> = Arc::new(ZoneLayer::open(copy, CONVENTIONAL).unwrap());
+        let now = super::repair::check(&*copy).unwrap();
         if now.problems == old.problems {
             as_before += 1;
             // The zone that was begun is not used again.
             if as_before % 8 == 0 {
-                planned(&left).apply(&*left).unwrap();
-                assert!(super::repair::check(&*left).unwrap().is_clean());
+                planned(&copy).apply(&*copy).unwrap();
+                assert!(super::repair::check(&*copy).unwrap().is_clean());
             }
         } else {
             assert!(now.is_clean(), "{}: {:?}", state.choice, now.problems);

@@ -22,7 +22,7 @@ struct Event {
 }
 
 /// A volume and the model of it, with the same handles open.
-pub struct World {
+pub struct VolumeWithModel {
     setup: Setup,
     device: Arc<MemDevice>,
     engine: Mounted,
@@ -31,7 +31,7 @@ pub struct World {
     model_handles: Handles,
 }
 
-impl World {
+impl VolumeWithModel {
     /// A fresh volume on which some operations were done by one thread.
     pub fn new(number: u64, before: &[Op]) -> Result<Self, String> {
         let setup = setup::setup(number)?;
@@ -39,16 +39,16 @@ impl World {
         let engine = setup.mount(device.clone(), NOW.secs).map_err(|e| format!("mount: {e}"))?;
         let model = setup.model.clone();
         let (engine_handles, model_handles) = ([None; 4], [None; 4]);
-        let mut world = Self { setup, device, engine, model, engine_handles, model_handles };
-        world.model.set_time(NOW);
+        let mut pair = Self { setup, device, engine, model, engine_handles, model_handles };
+        pair.model.set_time(NOW);
         for op in before {
-            let got = apply(&mut world.engine, &mut world.engine_handles, op);
-            let expected = apply(&mut world.model, &mut world.model_handles, op);
+            let got = apply(&mut pair.engine, &mut pair.engine_handles, op);
+            let expected = apply(&mut pair.model, &mut pair.model_handles, op);
             if got != expected {
                 return Err(format!("{op}: got {got:?}, expected {expected:?}"));
             }
         }
-        Ok(world)
+        Ok(pair)
     }
 
     pub fn engine(&self) -> &Mounted {
@@ -177,13 +177,13 @@ impl Search<'_> {
 /// An impossible history: two threads both created the same name.
 #[cfg(test)]
 pub fn impossible() -> Result<u64, String> {
-    let mut world = World::new(0, &[])?;
+    let mut pair = VolumeWithModel::new(0, &[])?;
     let made = |begun| {
         let op = Op::Mkdir { at: crate::op::Path::of(&[0]), mode: 0o755, who: 0 };
         vec![Event { op, outcome: Outcome::Done, begun, ended: begun + 5 }]
     };
     let Event { op, .. } = &made(0)[0];
-    apply(&mut world.engine, &mut world.engine_handles, op);
-    world.judge(&[made(0), made(1)])?;
+    apply(&mut pair.engine, &mut pair.engine_handles, op);
+    pair.judge(&[made(0), made(1)])?;
     Ok(2)
 }

@@ -1,5 +1,5 @@
 //! Groups of concurrent operations. Each is one call of the engine; files and directories are named by handles or from the root.
-use super::history::World;
+use super::history::VolumeWithModel;
 use crate::fs::Fs;
 use crate::mounted::Mounted;
 use crate::op::{Name, Op, Path};
@@ -75,7 +75,7 @@ fn write_truncate(rng: &mut Rng) -> Result<u64, String> {
         vec![truncate(rng), read(rng), truncate(rng)],
         vec![Op::Sync, fsync(0), Op::Sync],
     ];
-    World::new(rng.draw(), &before())?.run(threads)
+    VolumeWithModel::new(rng.draw(), &before())?.run(threads)
 }
 
 fn rename(from: Path, to: Path, mode: RenameMode) -> Op {
@@ -96,7 +96,7 @@ fn renames(rng: &mut Rng) -> Result<u64, String> {
         ],
         vec![Op::Rmdir { at: Path::of(&[3]) }, Op::Rmdir { at: Path::of(&[2]) }, Op::Sync],
     ];
-    World::new(rng.draw(), &before())?.run(threads)
+    VolumeWithModel::new(rng.draw(), &before())?.run(threads)
 }
 
 fn unlink_clean(rng: &mut Rng) -> Result<u64, String> {
@@ -105,7 +105,7 @@ fn unlink_clean(rng: &mut Rng) -> Result<u64, String> {
         vec![Op::Clean, Op::Clean],
         vec![fsync(0), read(rng), Op::Sync],
     ];
-    World::new(rng.draw(), &before())?.run(threads)
+    VolumeWithModel::new(rng.draw(), &before())?.run(threads)
 }
 
 fn fsyncs(rng: &mut Rng) -> Result<u64, String> {
@@ -115,7 +115,7 @@ fn fsyncs(rng: &mut Rng) -> Result<u64, String> {
         vec![at(1), fsync(1), fsync(0)],
         vec![fsync(0), fsync(1), read(rng)],
     ];
-    World::new(rng.draw(), &before())?.run(threads)
+    VolumeWithModel::new(rng.draw(), &before())?.run(threads)
 }
 
 /// One of the operations that a history may have.
@@ -156,7 +156,7 @@ fn any(rng: &mut Rng) -> Op {
 fn drawn(rng: &mut Rng) -> Result<u64, String> {
     let threads = 2 + rng.below(3);
     let threads = (0..threads).map(|_| (0..12 / threads).map(|_| any(rng)).collect()).collect();
-    World::new(rng.draw(), &before())?.run(threads)
+    VolumeWithModel::new(rng.draw(), &before())?.run(threads)
 }
 
 /// Files are written and synced while the number of writeback contexts changes.
@@ -164,7 +164,7 @@ fn contexts(rng: &mut Rng) -> Result<u64, String> {
     let at = |slot, tag| Op::Write { of: Path::handle(slot), offset: 0, len: 9000, tag };
     let threads = vec![vec![write(rng), fsync(0), write(rng)], vec![at(1, 8), fsync(1), Op::Sync, at(1, 9)]];
     let moments: Vec<i64> = (0..4).map(|_| 1 + rng.below(1000) as i64).collect();
-    World::new(setup::named("contexts")?, &before())?.run_beside(threads, move |engine| {
+    VolumeWithModel::new(setup::named("contexts")?, &before())?.run_beside(threads, move |engine| {
         moments.into_iter().for_each(|secs| engine.draw_contexts(secs));
     })
 }
@@ -176,20 +176,20 @@ fn journal(rng: &mut Rng) -> Result<u64, String> {
         vec![any(rng), fsync(1), any(rng)],
         vec![fsync(2), Op::Sync, fsync(3)],
     ];
-    World::new(setup::named("journal")?, &before())?.run(threads)
+    VolumeWithModel::new(setup::named("journal")?, &before())?.run(threads)
 }
 
-type Told = Result<(), String>;
+type CheckResult = Result<(), String>;
 
-fn joined(running: Vec<shuttle::thread::JoinHandle<Told>>) -> Told {
+fn joined(running: Vec<shuttle::thread::JoinHandle<CheckResult>>) -> CheckResult {
     running.into_iter().try_for_each(|t| t.join().unwrap_or_else(|_| Err("a thread panicked".into())))
 }
 
 /// Names that exist throughout are listed once; others once or not at all.
 fn readdir_create(rng: &mut Rng) -> Result<u64, String> {
-    let world = World::new(rng.draw(), &before())?;
-    let mut engine = world.engine().share();
-    let dir = world.handles()[2].ok_or("no directory")?;
+    let pair = VolumeWithModel::new(rng.draw(), &before())?;
+    let mut engine = pair.engine().share();
+    let dir = pair.handles()[2].ok_or("no directory")?;
     let name = |i: u64| format!("{i:03}-{}", "n".repeat(90)).into_bytes();
     let text = |e: i32| format!("errno {e}");
     let file = |engine: &mut Mounted, i| {
@@ -216,20 +216,20 @@ fn readdir_create(rng: &mut Rng) -> Result<u64, String> {
         shuttle::thread::spawn(move || saver.sync().map_err(text)),
     ];
     joined(running)?;
-    world.finish()?;
+    pair.finish()?;
     Ok(18)
 }
 
 /// Late operations get an error, and the volume is consistent.
 fn unmount(rng: &mut Rng) -> Result<u64, String> {
-    let world = World::new(rng.draw(), &before())?;
-    let handles = world.handles();
+    let pair = VolumeWithModel::new(rng.draw(), &before())?;
+    let handles = pair.handles();
     let mut count = 1;
     let mut running = Vec::new();
     for _ in 0..2 {
         let ops: Vec<Op> = (0..4).map(|_| any(rng)).collect();
         count += ops.len() as u64;
-        let (mut engine, mut handles) = (world.engine().share(), handles);
+        let (mut engine, mut handles) = (pair.engine().share(), handles);
         running.push(shuttle::thread::spawn(move || {
             for op in &ops {
                 crate::op::apply(&mut engine, &mut handles, op);
@@ -237,12 +237,12 @@ fn unmount(rng: &mut Rng) -> Result<u64, String> {
             Ok(())
         }));
     }
-    let engine = world.engine().share();
+    let engine = pair.engine().share();
     running.push(shuttle::thread::spawn(move || engine.unmount().map_err(|e| format!("unmount: {e}"))));
     joined(running)?;
     // Open handles keep inodes without a name, which the next mount frees.
-    let again = world.setup().mount(world.device().clone(), 2000).map_err(|e| format!("mount again: {e}"))?;
+    let again = pair.setup().mount(pair.device().clone(), 2000).map_err(|e| format!("mount again: {e}"))?;
     again.unmount().map_err(|e| format!("unmount again: {e}"))?;
-    world.setup().check(world.device().clone())?;
+    pair.setup().check(pair.device().clone())?;
     Ok(count)
 }

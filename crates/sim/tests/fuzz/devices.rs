@@ -78,13 +78,13 @@ fn fuzz_device_tables() {
     let table = std::mem::offset_of!(RawSuperblock, devs);
     assert_eq!(superblock.devs[1].path[..6], *b"member");
     // Half of the inputs change the table alone.
-    let mend = |bytes: &mut Vec<u8>, rng: &mut segno_testkit::Rng| {
+    let fixup = |bytes: &mut Vec<u8>, rng: &mut segno_testkit::Rng| {
         if rng.one_in(2) {
             bytes[..table].copy_from_slice(&volume.superblock[..table]);
         }
     };
     let mutator =
-        Mutator { seeds: vec![volume.superblock.clone()], resized: 0, mend: &mend, ..Mutator::default() };
+        Mutator { seeds: vec![volume.superblock.clone()], resized: 0, fixup: &fixup, ..Mutator::default() };
     let run = |i: &Vec<u8>| open(&volume, i);
     let target = Target { name: "devices", runs: 1_000, draw: &|rng| mutator.draw(rng), run: &run };
     target.fuzz().unwrap_or_else(|e| panic!("{e}"));

@@ -62,7 +62,7 @@ pub enum Kept {
 
 /// Outcome of one block.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum BlockOutcome {
     Arrived,
     Lost,
     Torn { sectors: u64 },
@@ -141,23 +141,25 @@ impl Settled {
     pub(crate) fn image(&mut self, log: &CrashLog, choice: &CrashChoice) -> MemDevice {
         self.advance(log, choice.cut);
         let device = MemDevice::from_snapshot(&self.device.snapshot());
-        let mut fates = choice.kept.fates(log.in_flight(choice.cut).count());
+        let mut outcomes = choice.kept.outcomes(log.in_flight(choice.cut).count());
         let mut events = log.after_settled(choice.cut).peekable();
         while let Some((optional, event)) = events.next() {
             let torn = choice.torn.filter(|_| events.peek().is_none());
             match (torn, optional) {
-                (Some(sectors), _) => apply(&device, event, |block| Fate::of_torn_write(block, sectors)),
-                (None, true) => {
-                    fates.next_event(log.regions.of_event(event));
-                    apply(&device, event, |_| fates.next_block());
+                (Some(sectors), _) => {
+                    apply(&device, event, |block| BlockOutcome::of_torn_write(block, sectors))
                 }
-                (None, false) => apply(&device, event, |_| Fate::Arrived),
+                (None, true) => {
+                    outcomes.next_event(log.regions.of_event(event));
+                    apply(&device, event, |_| outcomes.next_block());
+                }
+                (None, false) => apply(&device, event, |_| BlockOutcome::Arrived),
             }
         }
         if let Kept::AllAnd { event } = choice.kept
             && let Some(event) = log.events.get(event)
         {
-            apply(&device, event, |_| Fate::Arrived);
+            apply(&device, event, |_| BlockOutcome::Arrived);
         }
         device
     }
@@ -168,29 +170,31 @@ impl Settled {
             let to = log.regions.settled(region, cut);
             let new = log.events.get(*events..to).unwrap_or_default();
             for event in new.iter().filter(|event| log.regions.of_event(event) == region) {
-                apply(&self.device, event, |_| Fate::Arrived);
+                apply(&self.device, event, |_| BlockOutcome::Arrived);
             }
             *events = to;
         }
     }
 }
 
-/// Applies the surviving part of an event; `fate` is called for each block in turn, for a discard once. The device calls
+/// Applies the surviving part of an event; `outcome` is called for each block in turn, for a discard once. The device calls
 /// cannot fail: `CrashLog::new` has checked the addresses, and memory refuses nothing else.
-fn apply(device: &MemDevice, event: &Event, mut fate: impl FnMut(u64) -> Fate) {
+fn apply(device: &MemDevice, event: &Event, mut outcome: impl FnMut(u64) -> BlockOutcome) {
     match event {
         Event::Write { addr, blocks, .. } => {
             for (index, block) in (0..).zip(blocks) {
-                match fate(index) {
-                    Fate::Arrived => {
+                match outcome(index) {
+                    BlockOutcome::Arrived => {
                         let _checked = device.write_shared(addr.saturating_add(index), block);
                     }
-                    Fate::Torn { sectors } => tear(device, addr.saturating_add(index), block, sectors),
-                    Fate::Lost => {}
+                    BlockOutcome::Torn { sectors } => {
+                        tear(device, addr.saturating_add(index), block, sectors)
+                    }
+                    BlockOutcome::Lost => {}
                 }
             }
         }
-        Event::Discard { addr, count } if fate(0) == Fate::Arrived => {
+        Event::Discard { addr, count } if outcome(0) == BlockOutcome::Arrived => {
             let _checked = device.discard(*addr, *count);
         }
         Event::Discard { .. } | Event::Flush { .. } | Event::Mark(_) => {}
@@ -209,7 +213,7 @@ fn tear(device: &MemDevice, addr: u64, block: &[u8; BLOCK_SIZE], sectors: u64) {
     let _checked = device.write_shared(addr, &Arc::new(mixed));
 }
 
-impl Fate {
+impl BlockOutcome {
     /// Outcome of a block in a write of which `sectors` sectors reached the device.
     fn of_torn_write(block: u64, sectors: u64) -> Self {
         match sectors.saturating_sub(block.saturating_mul(SECTORS)) {
@@ -225,19 +229,19 @@ impl Fate {
 }
 
 impl Kept {
-    fn fates(self, events: usize) -> Fates {
+    fn outcomes(self, events: usize) -> BlockOutcomes {
         let mut rng = match self {
             Self::DrawnWrites { seed } | Self::DrawnBlocks { seed } => Rng::new(seed),
             _ => Rng::new(0),
         };
         // The density varies, so that states with nearly everything lost or kept occur as well.
         let density = 1 + rng.below(7);
-        Fates { kept: self, rng, density, events, event: 0, block: 0, fate: Fate::Lost }
+        BlockOutcomes { kept: self, rng, density, events, event: 0, block: 0, outcome: BlockOutcome::Lost }
     }
 }
 
 /// Decides the outcome of each block in flight, in order.
-struct Fates {
+struct BlockOutcomes {
     kept: Kept,
     rng: Rng,
     /// How many of 8 drawn survive.
@@ -247,13 +251,13 @@ struct Fates {
     event: usize,
     block: usize,
     /// Outcome of the current event.
-    fate: Fate,
+    outcome: BlockOutcome,
 }
 
-impl Fates {
+impl BlockOutcomes {
     fn next_event(&mut self, region: usize) {
         let (first, last) = (self.event == 0, self.event + 1 == self.events);
-        self.fate = Fate::arrived_if(match self.kept {
+        self.outcome = BlockOutcome::arrived_if(match self.kept {
             Kept::All | Kept::AllAnd { .. } => true,
             Kept::OnlyLast => last,
             Kept::AllButFirst => !first,
@@ -266,16 +270,16 @@ impl Fates {
         self.event += 1;
     }
 
-    fn next_block(&mut self) -> Fate {
+    fn next_block(&mut self) -> BlockOutcome {
         let block = self.block;
         self.block += 1;
         match self.kept {
-            Kept::Blocks(mask) => Fate::arrived_if(bit(mask, block)),
+            Kept::Blocks(mask) => BlockOutcome::arrived_if(bit(mask, block)),
             Kept::DrawnBlocks { .. } if self.rng.below(16) == 0 => {
-                Fate::Torn { sectors: 1 + self.rng.below(SECTORS - 1) }
+                BlockOutcome::Torn { sectors: 1 + self.rng.below(SECTORS - 1) }
             }
-            Kept::DrawnBlocks { .. } => Fate::arrived_if(self.draw()),
-            _ => self.fate,
+            Kept::DrawnBlocks { .. } => BlockOutcome::arrived_if(self.draw()),
+            _ => self.outcome,
         }
     }
 

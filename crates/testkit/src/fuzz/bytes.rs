@@ -17,12 +17,12 @@ pub struct Mutator<'a> {
     /// Number of bytes at the start that stay.
     pub kept: usize,
     /// Corrects checksums, lengths and magic numbers.
-    pub mend: &'a dyn Fn(&mut Vec<u8>, &mut Rng),
+    pub fixup: &'a dyn Fn(&mut Vec<u8>, &mut Rng),
 }
 
 impl Default for Mutator<'_> {
     fn default() -> Self {
-        Self { seeds: Vec::new(), words: &[], resized: 3, kept: 0, mend: &|_, _| {} }
+        Self { seeds: Vec::new(), words: &[], resized: 3, kept: 0, fixup: &|_, _| {} }
     }
 }
 
@@ -40,7 +40,7 @@ impl Mutator<'_> {
             }
             input.truncate(limit);
         }
-        (self.mend)(&mut input, rng);
+        (self.fixup)(&mut input, rng);
         input
     }
 

@@ -7,7 +7,7 @@ use vm_memory::{Bytes, GuestAddress};
 const GETATTR_LEN: usize = HEAD + 16;
 
 /// A violation by a guest that has mounted the volume and written a request for attributes.
-type Offence = fn(&mut Client);
+type ProtocolViolation = fn(&mut Client);
 
 fn offer(guest: &mut Client, chain: &[Descriptor]) {
     guest.offer(REQUESTS, chain);
@@ -20,7 +20,7 @@ fn with(guest: &mut Client, change: impl FnOnce(&mut Vec<Descriptor>)) {
     offer(guest, &chain);
 }
 
-const OFFENCES: &[(&str, &str, Offence)] = &[
+const VIOLATIONS: &[(&str, &str, ProtocolViolation)] = &[
     ("a loop", "does not end", |g| with(g, |c| c[1] = Descriptor { flags: NEXT, next: 0, ..c[1] })),
     ("a loop of one", "does not end", |g| {
         with(g, |c| c[3] = Descriptor { flags: NEXT | WRITABLE, next: 3, ..c[3] });
@@ -106,7 +106,7 @@ fn mounted(rig: &Rig) -> (Running, Client) {
 #[test]
 fn each_offence_ends_the_session_with_its_reason() {
     let rig = Rig::new();
-    for (what, reason, offend) in OFFENCES {
+    for (what, reason, offend) in VIOLATIONS {
         let (export, mut guest) = mounted(&rig);
         offend(&mut guest);
         let why = export.failure();

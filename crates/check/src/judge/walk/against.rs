@@ -1,16 +1,16 @@
-//! The walk's reference for nodes, data blocks and names: the summaries or the ledger.
+//! The walk's reference for nodes, data blocks and names: the summaries or the multiset hash.
 use super::named;
 use crate::CheckError;
-use crate::evidence::{Bitmap, Item, Ledger};
+use crate::evidence::{Bitmap, Item, MultisetHash};
 use crate::judge::summaries::{Expected, Summaries};
 use crate::report::Sink;
 
 pub(super) enum Against<'v> {
     /// The summaries, compared one by one to report each error.
     Summaries(Summaries<'v>),
-    /// The ledger, which only shows whether there is an error.
-    Ledger {
-        ledger: Ledger,
+    /// The multiset hash, which only shows whether there is an error.
+    Hash {
+        hash: MultisetHash,
         /// Inodes of which only the name is left to be found.
         settled: Bitmap,
     },
@@ -22,23 +22,23 @@ impl Against<'_> {
     pub(super) fn owner(&mut self, want: Expected, sink: &mut Sink) -> Result<(), CheckError> {
         match self {
             Self::Summaries(summaries) => return summaries.compare(want, sink),
-            Self::Ledger { ledger, .. } if want.is_node => {
-                ledger.find(Item::node(want.owner.nid(), want.ino, want.addr));
+            Self::Hash { hash, .. } if want.is_node => {
+                hash.find(Item::node(want.owner.nid(), want.ino, want.addr));
             }
-            Self::Ledger { ledger, .. } => ledger.find_owner(want.addr, want.owner),
+            Self::Hash { hash, .. } => hash.find_owner(want.addr, want.owner),
         }
         Ok(())
     }
 
     /// Whether only the name of an inode is left to be found.
     pub(super) fn is_settled(&self, ino: u32) -> bool {
-        matches!(self, Self::Ledger { settled, .. } if settled.contains(ino.into()))
+        matches!(self, Self::Hash { settled, .. } if settled.contains(ino.into()))
     }
 
     /// Notes the name of a settled inode.
     pub(super) fn name(&mut self, ino: u32, parent: u32, file_type: u8) {
-        if let Self::Ledger { ledger, .. } = self {
-            ledger.find(named::name(ino, parent, file_type));
+        if let Self::Hash { hash, .. } = self {
+            hash.find(named::name(ino, parent, file_type));
         }
     }
 }

@@ -58,7 +58,7 @@ struct Open {
 }
 
 impl Walk<'_, '_> {
-    /// Reads claimed directories, the last one first, and follows their entries.
+    /// Reads visited directories, the last one first, and follows their entries.
     pub(super) fn directories(&mut self, mut batch: Vec<PendingDir>) -> Result<(), CheckError> {
         self.want_nodes(batch.iter().map(|d| Nid(d.ino)));
         let mut open = Vec::new();
@@ -82,20 +82,21 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// Judges blocks of entries, part by part; while one is judged, the next is read.
+    /// Judges blocks of entries, chunk by chunk; while one is judged, the next is read.
     fn listed(&mut self, open: &mut [Open], listed: &[(usize, Place)]) -> Result<(), CheckError> {
         let reader = self.volume.reader;
-        let read =
-            |part: &[(usize, Place)]| ahead::read(reader, part.iter().map(|(_, place)| place.addr).collect());
-        let mut parts = listed.chunks(AHEAD).peekable();
+        let read = |chunk: &[(usize, Place)]| {
+            ahead::read(reader, chunk.iter().map(|(_, place)| place.addr).collect())
+        };
+        let mut chunks = listed.chunks(AHEAD).peekable();
         // One block alone is read when it is judged.
-        if let Some(first) = parts.peek().filter(|first| first.len() > 1) {
+        if let Some(first) = chunks.peek().filter(|first| first.len() > 1) {
             self.dentries.keep(read(first));
         }
-        while let Some(part) = parts.next() {
+        while let Some(chunk) = chunks.next() {
             let next = thread::scope(|scope| {
-                let next = parts.peek().map(|&part| scope.spawn(move || read(part)));
-                self.part(open, part)?;
+                let next = chunks.peek().map(|&chunk| scope.spawn(move || read(chunk)));
+                self.read_entries(open, chunk)?;
                 Ok::<_, CheckError>(next.map(|t| t.join().unwrap_or_else(|e| resume_unwind(e))))
             })?;
             self.dentries.keep(next.unwrap_or_default());
@@ -103,8 +104,8 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    fn part(&mut self, open: &mut [Open], part: &[(usize, Place)]) -> Result<(), CheckError> {
-        for &(i, place) in part {
+    fn read_entries(&mut self, open: &mut [Open], places: &[(usize, Place)]) -> Result<(), CheckError> {
+        for &(i, place) in places {
             let block = self.dentries.block(place.addr)?;
             if let Some(Open { dir, .. }) = open.get_mut(i) {
                 self.entries(dir, &DentryShape::BLOCK, &block.0, place)?;

@@ -91,7 +91,7 @@ impl Walk<'_, '_> {
             _ => {
                 file.blocks = file.blocks.saturating_add(1);
                 let owner = RawSummary::data(node.nid, node.version, i);
-                if self.claim(addr, file.ino, Some(owner))? {
+                if self.visit_data_block(addr, file.ino, Some(owner))? {
                     file.note(b, addr);
                 }
             }

@@ -1,11 +1,11 @@
 //! The walk over everything that can be reached: the tree from the root, quota files, orphans.
 //!
-//! Directories wait on a list instead of on the stack, each node id is entered once, and each block may be
-//! claimed once, so the walk ends on damaged volumes with cycles too. The nodes and blocks of a batch of
+//! Directories wait on a list instead of on the stack, each node id is entered once, and each block may have one
+//! owner, so the walk ends on damaged volumes with cycles too. The nodes and blocks of a batch of
 //! directories, and the nodes of a file, are read ahead in address order.
 mod against;
-mod claim;
 mod content;
+mod data_block;
 mod dir;
 mod entry;
 mod fields;
@@ -27,7 +27,7 @@ mod xattr;
 pub use entry::is_debatable as is_debatable_name;
 pub use xattr::bad_value as bad_xattr;
 
-use crate::evidence::{Ahead, Bitmap, Census, Ledger, QuotaInode, Volume};
+use crate::evidence::{Ahead, Bitmap, MultisetHash, NodeScan, QuotaInode, Volume};
 use crate::judge::quota::Usage;
 use crate::judge::summaries::Summaries;
 use crate::report::{Kind, Rules, Sink, Summary};
@@ -73,7 +73,7 @@ pub(crate) enum Via {
 /// Directories read together.
 const BATCH: usize = 32;
 
-/// A directory that is claimed but not read yet.
+/// A directory that is visited but not read yet.
 struct PendingDir {
     ino: u32,
     via: Via,
@@ -116,26 +116,26 @@ pub(crate) fn explain(
     Ok(found)
 }
 
-/// Sweeps over the inodes and walks the rest of the volume; `None` if anything may be wrong. `ledger` has
+/// Sweeps over the inodes and walks the rest of the volume; `None` if anything may be wrong. `hash` has
 /// the items of the NAT and the summaries.
 pub(crate) fn prove(
     volume: &Volume<'_>,
-    census: &Census,
-    mut ledger: Ledger,
+    scan: &NodeScan,
+    mut hash: MultisetHash,
     data: bool,
     sink: &mut Sink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Option<Found>, CheckError> {
     let mut found = Found::new(volume);
-    let Some(settled) = sweep::run(volume, census, &mut ledger, &mut found, progress) else {
+    let Some(settled) = sweep::run(volume, scan, &mut hash, &mut found, progress) else {
         return Ok(None);
     };
-    let against = Against::Ledger { ledger, settled };
-    let mut walk = Walk::new((volume, &census.places), against, found, data, sink, progress);
+    let against = Against::Hash { hash, settled };
+    let mut walk = Walk::new((volume, &scan.places), against, found, data, sink, progress);
     walk.run()?;
-    let balances = matches!(&walk.against, Against::Ledger { ledger, .. } if ledger.balances());
+    let balances = matches!(&walk.against, Against::Hash { hash, .. } if hash.balances());
     let found = walk.found;
-    lost::check_blocks(volume, &found, &census.places, sink);
+    lost::check_blocks(volume, &found, &scan.places, sink);
     Ok((balances && sink.is_clean()).then_some(found))
 }
 
@@ -175,7 +175,7 @@ impl<'w, 'v> Walk<'w, 'v> {
 
 impl Walk<'_, '_> {
     fn tree(&mut self) -> Result<(), CheckError> {
-        if self.claim_nid(Nid::ROOT, Ino::ROOT.0, Structure::Volume) {
+        if self.visit_nid(Nid::ROOT, Ino::ROOT.0, Structure::Volume) {
             self.pending.push(PendingDir { ino: Ino::ROOT.0, via: Via::Root });
         }
         while !self.pending.is_empty() && !self.has_failed() {
@@ -187,7 +187,7 @@ impl Walk<'_, '_> {
 
     /// Whether a proof has met something wrong, so that the rest does not matter.
     fn has_failed(&self) -> bool {
-        matches!(self.against, Against::Ledger { .. }) && !self.sink.is_clean()
+        matches!(self.against, Against::Hash { .. }) && !self.sink.is_clean()
     }
 
     fn quota_files(&mut self) -> Result<(), CheckError> {
@@ -228,8 +228,8 @@ impl Walk<'_, '_> {
             return self.another_name(ino, via);
         }
         if file_type == FileType::Directory as u8 {
-            // Claimed now, so that a second name is noticed while it waits.
-            if self.claim_nid(Nid(ino), parent, Structure::DentryBlock) {
+            // Visited now, so that a second name is noticed while it waits.
+            if self.visit_nid(Nid(ino), parent, Structure::DentryBlock) {
                 self.pending.push(PendingDir { ino, via });
             }
             return Ok(());
@@ -244,7 +244,7 @@ impl Walk<'_, '_> {
             Via::Orphan => (ino, Structure::OrphanBlock),
             Via::Root | Via::Quota => (ino, Structure::Superblock),
         };
-        if self.is_settled(ino, via) || !self.claim_nid(Nid(ino), by, from) {
+        if self.is_settled(ino, via) || !self.visit_nid(Nid(ino), by, from) {
             return Ok(());
         }
         let Some(block) = self.load(Nid(ino), ino, 0)? else { return Ok(()) };

@@ -10,7 +10,7 @@ use segno_format::{Block, BlockAddr, Corrupt, Ino, Nid, Structure, Unit};
 
 impl Walk<'_, '_> {
     /// Notes that a node is referred to, by a structure of inode `by`; false when it cannot be, or was before.
-    pub(super) fn claim_nid(&mut self, nid: Nid, by: u32, from: Structure) -> bool {
+    pub(super) fn visit_nid(&mut self, nid: Nid, by: u32, from: Structure) -> bool {
         let max = self.volume.geo.max_nid();
         let mut rules = Rules::new(Kind::NodeMissing, from, Unit::Nid, nid.0);
         let exists = rules.require(self.volume.geo.nid_ok(nid), "nid out of range", nid.0, max)
@@ -33,15 +33,15 @@ impl Walk<'_, '_> {
         self.nodes.want(places);
     }
 
-    /// Claims and reads a node of an inode below the inode itself.
+    /// Visits and reads a node of an inode below the inode itself.
     pub(super) fn node(&mut self, nid: Nid, ino: u32, offset: u32) -> Result<Option<Block>, CheckError> {
-        if !self.claim_nid(nid, ino, Structure::Inode) {
+        if !self.visit_nid(nid, ino, Structure::Inode) {
             return Ok(None);
         }
         self.load(nid, ino, offset)
     }
 
-    /// Reads a claimed node; `None` when its place or footer is wrong.
+    /// Reads a visited node; `None` when its place or footer is wrong.
     pub(super) fn load(&mut self, nid: Nid, ino: u32, offset: u32) -> Result<Option<Block>, CheckError> {
         let Some(entry) = self.volume.nat.get(nid) else { return Ok(None) };
         // A place outside the main area has been reported with the NAT.

@@ -5,7 +5,7 @@
 //! block.
 use super::Found;
 use super::simple::{self, Simple};
-use crate::evidence::{Bitmap, Census, Item, Ledger, Run, Volume, runs};
+use crate::evidence::{Bitmap, Item, MultisetHash, NodeScan, Run, Volume, runs};
 use crate::{Pass, Progress};
 use segno_format::inode::RawInode;
 use segno_format::summary::RawSummary;
@@ -25,13 +25,13 @@ const MOST_WORKERS: usize = 8;
 /// when it finds the names. Returns the settled inodes; `None` if something is wrong.
 pub(super) fn run(
     volume: &Volume<'_>,
-    census: &Census,
-    ledger: &mut Ledger,
+    scan: &NodeScan,
+    hash: &mut MultisetHash,
     found: &mut Found,
     progress: &mut dyn FnMut(Progress),
 ) -> Option<Bitmap> {
     let total = volume.pack.cp().valid_inode_count.get();
-    let inodes = census.inodes.iter().map(|i| BlockAddr(volume.geo.main_blkaddr.saturating_add(i as u32)));
+    let inodes = scan.inodes.iter().map(|i| BlockAddr(volume.geo.main_blkaddr.saturating_add(i as u32)));
     let runs = Mutex::new(runs::join(inodes, GAP));
     let settled = Bitmap::new(volume.geo.max_nid().into());
     let shared = Mutex::new(Settled { found, inodes: settled, seen: 0, intact: true });
@@ -44,10 +44,10 @@ pub(super) fn run(
             || locked(&runs).next(),
             |run, blocks| tell(worker.judge(run, blocks)),
         );
-        worker.ledger
+        worker.hash
     };
-    let worker = || Worker { volume, census, shared: &shared, ledger: ledger.branch(), data: Vec::new() };
-    let branches: Vec<Ledger> = thread::scope(|scope| {
+    let worker = || Worker { volume, scan, shared: &shared, hash: hash.branch(), data: Vec::new() };
+    let branches: Vec<MultisetHash> = thread::scope(|scope| {
         let spawn = |worker| scope.spawn(|| work(worker, &mut |_| {}));
         let others: Vec<_> = (1..workers).map(|_| spawn(worker())).collect();
         let own =
@@ -55,7 +55,7 @@ pub(super) fn run(
         let others = others.into_iter().map(|worker| worker.join().unwrap_or_else(|e| resume_unwind(e)));
         others.chain([own]).collect()
     });
-    branches.iter().for_each(|branch| ledger.merge(branch));
+    branches.iter().for_each(|branch| hash.merge(branch));
     let settled = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
     settled.intact.then_some(settled.inodes)
 }
@@ -78,7 +78,7 @@ impl Settled<'_> {
     fn add(
         &mut self,
         volume: &Volume<'_>,
-        census: &Census,
+        scan: &NodeScan,
         ino: Ino,
         simple: &Simple,
         data: &[(BlockAddr, u16)],
@@ -87,9 +87,7 @@ impl Settled<'_> {
         for (addr, _) in data {
             let owned = volume.geo.seg_of(*addr).is_some_and(|(seg, off)| {
                 let index = u64::from(addr.0 - volume.geo.main_blkaddr);
-                volume.sit.is_valid(seg, off)
-                    && !census.places.contains(index)
-                    && self.found.data.insert(index)
+                volume.sit.is_valid(seg, off) && !scan.places.contains(index) && self.found.data.insert(index)
             });
             self.intact &= owned;
         }
@@ -104,9 +102,9 @@ impl Settled<'_> {
 
 struct Worker<'w, 'f> {
     volume: &'w Volume<'w>,
-    census: &'w Census,
+    scan: &'w NodeScan,
     shared: &'w Mutex<Settled<'f>>,
-    ledger: Ledger,
+    hash: MultisetHash,
     /// Data blocks of the inode in hand.
     data: Vec<(BlockAddr, u16)>,
 }
@@ -116,7 +114,7 @@ impl Worker<'_, '_> {
     fn judge(&mut self, run: Run, blocks: &[Block]) -> u64 {
         let mut inodes = 0;
         for (addr, block) in (run.start.0..).map(BlockAddr).zip(blocks) {
-            if self.census.inodes.contains(addr.0.saturating_sub(self.volume.geo.main_blkaddr).into()) {
+            if self.scan.inodes.contains(addr.0.saturating_sub(self.volume.geo.main_blkaddr).into()) {
                 self.inode(addr, block);
                 inodes += 1;
             }
@@ -135,12 +133,12 @@ impl Worker<'_, '_> {
         if self.volume.sb.quota_inos().contains(&Some(ino.0)) {
             return;
         }
-        self.ledger.find(Item::node(nid, ino.0, addr));
-        self.ledger.expect(name);
-        let version = self.census.version(nid);
+        self.hash.find(Item::node(nid, ino.0, addr));
+        self.hash.expect(name);
+        let version = self.scan.version(nid);
         for &(addr, slot) in &self.data {
-            self.ledger.find_owner(addr, RawSummary::data(nid, version, slot));
+            self.hash.find_owner(addr, RawSummary::data(nid, version, slot));
         }
-        locked(self.shared).add(self.volume, self.census, ino, &simple, &self.data);
+        locked(self.shared).add(self.volume, self.scan, ino, &simple, &self.data);
     }
 }

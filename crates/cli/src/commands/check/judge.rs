@@ -6,7 +6,7 @@ use crate::{image, store};
 use anyhow::{Result, anyhow};
 use segno::{CheckOptions, Checker, Judged};
 use segno_check::CheckError;
-use segno_device::{BlockDevice, DeviceError, FileDevice, Holder, OpenOptions, open_volume_recorded};
+use segno_device::{BlockDevice, DeviceError, FileDevice, InUseBy, OpenOptions, open_volume_recorded};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub fn open(args: &Args, read_only: bool) -> Result<Opened> {
 
 /// A block device that cannot be opened for writing as it is mounted read-only.
 fn held(path: &Path, refused: DeviceError) -> Result<Opened> {
-    let Some(Holder::Mount { dir, read_only: true, .. }) = refused.holder() else {
+    let Some(InUseBy::Mount { dir, read_only: true, .. }) = refused.in_use_by() else {
         return Err(image::explain(refused));
     };
     let device = FileDevice::open_held(path).map_err(image::explain)?;

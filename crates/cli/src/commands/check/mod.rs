@@ -3,8 +3,8 @@ mod args;
 mod cancel;
 mod feedback;
 mod judge;
-mod mend;
 mod print;
+mod repair;
 mod replay;
 
 use crate::confine::{ConfineOption, Confinement};
@@ -18,7 +18,7 @@ use anyhow::Result;
 pub use args::of_check;
 use cancel::{Cancel, Phase};
 use judge::Opened;
-use mend::Planned;
+use repair::Planned;
 pub use replay::with_journal;
 use segno::{Checker, Judged};
 use segno_device::OpenOptions;
@@ -127,7 +127,7 @@ impl Done {
 
 fn run_on(args: &Args, cancel: &Cancel) -> Outcome {
     if let Some(path) = args.undo.as_deref().filter(|_| !args.writes()) {
-        mend::undo(args, path, cancel)?;
+        repair::undo(args, path, cancel)?;
         println!("{} is as it was before the repair", args.name());
         return Ok(ExitCode::from(fsck::CLEAN));
     }
@@ -172,17 +172,18 @@ fn act(
     if let Some(why) = judged.keeps_journal() {
         done.planned = Some(Err(why.into()));
     } else if judged.is_repairable() {
-        let planned = mend::plan(args, checker, judged)?;
+        let planned = repair::plan(args, checker, judged)?;
         if let Ok(plan) = &planned
             && args.writes()
             && !(args.unattended() && plan.has_loss())
         {
-            mend::write(args, device, plan, cancel)?;
+            repair::write(args, device, plan, cancel)?;
             done.repaired = true;
         }
         done.planned = Some(planned);
     } else if judged.replayed && args.writes() {
-        let copy = args.to.as_deref().map(|copy| mend::copied(args, &**device, copy, cancel)).transpose()?;
+        let copy =
+            args.to.as_deref().map(|copy| repair::copied(args, &**device, copy, cancel)).transpose()?;
         cancel.enter(Phase::Writing);
         // The journal still belongs to the image when a copy is made.
         let on_copy = copy.as_ref().map(|copy| journal.in_memory().checker(&copy.device));
@@ -193,7 +194,7 @@ fn act(
         }
         done.replayed = true;
     } else if let Some(path) = args.to.as_deref().filter(|_| judged.is_clean()) {
-        mend::copied(args, &**device, path, cancel)?.new.finish()?;
+        repair::copied(args, &**device, path, cancel)?.new.finish()?;
         done.copied = true;
     }
     if (done.repaired || done.replayed) && args.to.is_none() {

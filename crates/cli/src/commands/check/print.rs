@@ -35,14 +35,14 @@ pub fn print(out: &mut impl Write, judged: &Judged) -> Result<()> {
     }
     if report.complete {
         // The check ran on the volume after the replay, which has a clean checkpoint.
-        let left = match (judged.replayed, s.clean_unmount) {
+        let unmount = match (judged.replayed, s.clean_unmount) {
             (true, _) => {
                 "not after a clean unmount: what a crash left is included, and the next mount replays it"
             }
             (false, true) => "after a clean unmount",
             (false, false) => "not after a clean unmount",
         };
-        writeln!(out, "checkpoint {:#x} in pack {}, {left}", s.checkpoint_ver, s.pack)?;
+        writeln!(out, "checkpoint {:#x} in pack {}, {unmount}", s.checkpoint_ver, s.pack)?;
     }
     if let Some(why) = judged.lost_checkpoint() {
         writeln!(out, "error: something durable is lost: {why}")?;

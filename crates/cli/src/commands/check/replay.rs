@@ -2,7 +2,7 @@
 use crate::external_journal::External;
 use crate::path::cause;
 use anyhow::Result;
-use segno::{Left, inspect};
+use segno::{PendingReplay, inspect};
 use segno_check::{CheckOptions, check};
 use segno_device::{BlockDevice, Overlay};
 use segno_format::superblock::Superblock;
@@ -16,14 +16,14 @@ pub fn with_journal(device: Arc<dyn BlockDevice>, journal: &External) -> Result<
         return Ok(device);
     }
     journal.verify(&device)?;
-    match journal.checker(&device).left_by_journal() {
-        Ok(Left::Chain | Left::Journal) => {}
-        Ok(Left::Ahead(why)) => {
+    match journal.checker(&device).pending_in_journal() {
+        Ok(PendingReplay::Chain | PendingReplay::Journal) => {}
+        Ok(PendingReplay::Ahead(why)) => {
             eprintln!("segno: note: what the journal has is left out: {why}");
             return Ok(device);
         }
-        Ok(left) => {
-            left.without_its_journal().iter().for_each(|why| eprintln!("segno: note: {why}"));
+        Ok(pending) => {
+            pending.without_its_journal().iter().for_each(|why| eprintln!("segno: note: {why}"));
             return Ok(device);
         }
         Err(_) => return Ok(device),

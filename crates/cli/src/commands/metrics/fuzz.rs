@@ -78,7 +78,7 @@ fn ask(sent: &[u8]) -> Outcome {
 }
 
 /// Makes most inputs HTTP: a start line, then headers with the values that were drawn.
-fn mend(sent: &mut Vec<u8>, rng: &mut Rng) {
+fn fixup(sent: &mut Vec<u8>, rng: &mut Rng) {
     if rng.one_in(4) {
         return;
     }
@@ -117,7 +117,7 @@ fn fuzz_http_requests() {
         b"]",
         b"127.0.0.1",
     ];
-    let mutator = Mutator { seeds, words, resized: 2, mend: &mend, ..Mutator::default() };
+    let mutator = Mutator { seeds, words, resized: 2, fixup: &fixup, ..Mutator::default() };
     let target =
         Target { name: "http", runs: 3_000, draw: &|rng| mutator.draw(rng), run: &|i: &Vec<u8>| ask(i) };
     target.fuzz().unwrap_or_else(|e| panic!("{e}"));

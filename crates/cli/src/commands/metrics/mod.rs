@@ -7,7 +7,7 @@ mod fuzz;
 mod serve;
 mod text;
 
-use crate::counters::Moment;
+use crate::counters::CounterSnapshot;
 use crate::image;
 use crate::mount::table;
 use crate::out::stdout;
@@ -62,7 +62,7 @@ fn tell_apart(sources: &mut [Source]) {
 }
 
 fn source(dir: &Path) -> Result<Source> {
-    let Moment { volume, readings, slowest, .. } = Moment::read(dir)?;
+    let CounterSnapshot { volume, readings, slowest, .. } = CounterSnapshot::read(dir)?;
     let dir = dir.canonicalize()?;
     let mount = table::holding(&dir)?.filter(Mount::is_ours).ok_or_else(|| image::not_mounted(&dir))?;
     let image = mount.source.display().to_string();

@@ -6,8 +6,8 @@ use crate::completion::Completing;
 use crate::confine::ConfineOption;
 use crate::document::Schema;
 use crate::exit::{Outcome, describe, usage};
-use crate::mount::keeper::Keeper;
 use crate::mount::options::{Settings, help, words};
+use crate::mount::supervisor::Supervisor;
 use crate::mount::{Plan, Readiness, Systemd, run as serve, spawn};
 use crate::out::{self, stdout};
 use crate::show;
@@ -88,7 +88,7 @@ fn start(args: &Args, mut settings: Settings) -> Outcome {
             (false, false) => Readiness::foreground(),
         };
         if plan.settings.restart && !args.kept {
-            return keeper(&plan, args).run(readiness, args.verbose);
+            return supervisor(&plan, args).run(readiness, args.verbose);
         }
         let verbose = ConfineOption { verbose: args.verbose };
         serve(&plan, &verbose, |started, note| {
@@ -162,8 +162,8 @@ fn options(original: &Args) -> Vec<OsString> {
     args
 }
 
-fn keeper(plan: &Plan, original: &Args) -> Keeper {
-    Keeper {
+fn supervisor(plan: &Plan, original: &Args) -> Supervisor {
+    Supervisor {
         image: plan.image.clone(),
         dir: plan.dir.clone(),
         server: options(original),

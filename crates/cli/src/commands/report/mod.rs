@@ -5,7 +5,7 @@ mod state;
 
 use super::info::usage;
 use crate::command_line;
-use crate::counters::Moment;
+use crate::counters::CounterSnapshot;
 use crate::document::Schema;
 use crate::out::stdout;
 use crate::segments::{Segments, write_file};
@@ -78,7 +78,7 @@ fn document(state: &State<'_>, findings: &[Finding]) -> Value {
         "space": state.space,
         "last_checkpoint": usage(sb, cp),
         "segments": state.segments.totals(),
-        "counters": state.counters.as_ref().map(Moment::values),
+        "counters": state.counters.as_ref().map(CounterSnapshot::values),
         "findings": findings,
     });
     if let (Some(bytes), Some(object)) = (label_bytes, document.as_object_mut()) {

@@ -1,6 +1,6 @@
 //! The data of a report.
 use crate::commands::mounts::given;
-use crate::counters::{self, Moment, Reading};
+use crate::counters::{self, CounterSnapshot, Reading};
 use crate::image;
 use crate::segments::Segments;
 use crate::usage::Usage;
@@ -14,7 +14,7 @@ pub struct State<'a> {
     /// As the caller named it.
     pub name: String,
     pub segments: &'a Segments,
-    pub counters: Option<Moment>,
+    pub counters: Option<CounterSnapshot>,
     /// Options given to a mount with `-o`.
     pub options: Vec<String>,
     pub space: Space,
@@ -32,14 +32,14 @@ impl<'a> State<'a> {
     pub fn of(volume: &Path, segments: &'a Segments) -> Result<Self> {
         let is_mount = volume.is_dir();
         let space = if is_mount { Space::of_mount(volume)? } else { Space::of_volume(segments) };
-        let counters = is_mount.then(|| Moment::read(volume)).transpose()?;
+        let counters = is_mount.then(|| CounterSnapshot::read(volume)).transpose()?;
         let options = if is_mount { options(volume)? } else { Vec::new() };
         Ok(Self { name: volume.display().to_string(), segments, counters, options, space })
     }
 
     /// Those of a mount.
     pub fn readings(&self) -> Option<&[Reading]> {
-        self.counters.as_ref().map(|moment| moment.readings.as_slice())
+        self.counters.as_ref().map(|snapshot| snapshot.readings.as_slice())
     }
 
     /// With which options it is mounted, how full its journal is, and when segments are discarded.

@@ -1,5 +1,5 @@
 //! The lines above the table: the figures that matter most, in units that are easily read.
-use crate::counters::{self, Moment, slow};
+use crate::counters::{self, CounterSnapshot, slow};
 use segno_format::BLOCK_SIZE;
 use segno_format::size;
 
@@ -90,7 +90,7 @@ const LINES: [(&str, &str, &str); 13] = [
 ];
 
 /// All lines.
-pub fn lines(now: &Moment, earlier: Option<&Moment>) -> Vec<Line> {
+pub fn lines(now: &CounterSnapshot, earlier: Option<&CounterSnapshot>) -> Vec<Line> {
     let figures = Figures { now, earlier };
     // The parts between braces are every other part.
     let part = |(i, part): (usize, &str)| if i % 2 == 0 { part.to_owned() } else { figures.of(part) };
@@ -100,8 +100,8 @@ pub fn lines(now: &Moment, earlier: Option<&Moment>) -> Vec<Line> {
 
 /// Values and rates by name.
 struct Figures<'a> {
-    now: &'a Moment,
-    earlier: Option<&'a Moment>,
+    now: &'a CounterSnapshot,
+    earlier: Option<&'a CounterSnapshot>,
 }
 
 impl Figures<'_> {
@@ -186,7 +186,8 @@ mod tests {
             let reading = &counters::sample(&[(&name(figure), 1)])[0];
             assert!(reading.row.is_some(), "{figure}");
         }
-        let nothing = Moment { at: Instant::now(), volume: None, readings: Vec::new(), slowest: Vec::new() };
+        let nothing =
+            CounterSnapshot { at: Instant::now(), volume: None, readings: Vec::new(), slowest: Vec::new() };
         assert!(lines(&nothing, None).iter().all(|line| !line.text.contains(['{', '}', '_'])));
     }
 }

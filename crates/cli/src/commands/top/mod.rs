@@ -2,7 +2,7 @@
 mod figures;
 mod view;
 
-use crate::counters::Moment;
+use crate::counters::CounterSnapshot;
 use crate::{salvage, show};
 use anyhow::{Context, Result, bail};
 use ratatui::DefaultTerminal;
@@ -35,7 +35,7 @@ enum Next {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    let first = Moment::read(&args.dir)?;
+    let first = CounterSnapshot::read(&args.dir)?;
     if !stdin().is_terminal() || !stdout().is_terminal() {
         bail!("top needs a terminal; `segno stats --watch 1 {}` prints the same figures", args.dir.display());
     }
@@ -47,14 +47,19 @@ pub fn run(args: &Args) -> Result<()> {
     restored.context("cannot restore the terminal: `reset` does")
 }
 
-fn show(terminal: &mut DefaultTerminal, args: &Args, first: Moment, told: &AtomicBool) -> Result<()> {
+fn show(
+    terminal: &mut DefaultTerminal,
+    args: &Args,
+    first: CounterSnapshot,
+    told: &AtomicBool,
+) -> Result<()> {
     let mut state = State::new(show::path(&args.dir), first);
     let delay = Duration::from_secs(args.delay);
     loop {
         terminal.draw(|frame| view::draw(frame, &mut state)).context("cannot write to the terminal")?;
         match wait(&mut state, delay, told)? {
             Next::Draw => {}
-            Next::Look => state.advance(Moment::read(&args.dir)?),
+            Next::Look => state.advance(CounterSnapshot::read(&args.dir)?),
             Next::End => return Ok(()),
         }
     }

@@ -1,6 +1,6 @@
 //! The contents of the screen.
 use super::figures::{self, Line as Figure};
-use crate::counters::{GROUPS, Moment, Reading};
+use crate::counters::{CounterSnapshot, GROUPS, Reading};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
@@ -41,8 +41,8 @@ impl Order {
 /// The figures on the screen, and how they are shown.
 pub struct State {
     dir: String,
-    now: Moment,
-    earlier: Option<Moment>,
+    now: CounterSnapshot,
+    earlier: Option<CounterSnapshot>,
     /// When the counters were last read, or would have been.
     looked: Instant,
     pub paused: bool,
@@ -52,7 +52,7 @@ pub struct State {
 }
 
 impl State {
-    pub fn new(dir: String, now: Moment) -> Self {
+    pub fn new(dir: String, now: CounterSnapshot) -> Self {
         let looked = Instant::now();
         Self {
             dir,
@@ -66,7 +66,7 @@ impl State {
         }
     }
 
-    pub fn advance(&mut self, next: Moment) {
+    pub fn advance(&mut self, next: CounterSnapshot) {
         self.earlier = Some(std::mem::replace(&mut self.now, next));
     }
 
@@ -188,9 +188,16 @@ mod tests {
         ]);
         let slow = |op: &str, ns| Slow { op: op.into(), ino: 17, ns, age_ms: 4200 };
         let slowest = vec![slow("fsync", 120_000_000), slow("write", 8_000_000)];
-        let mut state =
-            State::new("mnt".into(), Moment { at, volume: None, readings: first, slowest: Vec::new() });
-        state.advance(Moment { at: at + Duration::from_secs(2), volume: None, readings: second, slowest });
+        let mut state = State::new(
+            "mnt".into(),
+            CounterSnapshot { at, volume: None, readings: first, slowest: Vec::new() },
+        );
+        state.advance(CounterSnapshot {
+            at: at + Duration::from_secs(2),
+            volume: None,
+            readings: second,
+            slowest,
+        });
         state
     }
 

@@ -74,7 +74,7 @@ fn the_documentation_is_current() {
     assert!(current, "docs/mount-options.md differs: UPDATE_DOCS=1 cargo test -p segno-cli docs");
 }
 
-/// A default in the table that is not what the code does without the option misleads every reader.
+/// The documented defaults are those that the code uses without the option.
 #[test]
 fn documented_defaults_are_in_force() {
     let initial = format!("{:?}", Settings::new(false));

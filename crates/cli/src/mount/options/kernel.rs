@@ -1,5 +1,5 @@
 //! Tests how every mount option of the kernel's F2FS is handled, alone and in usual combinations.
-use super::kernel_table::Fate::{Ignored, Refused, Works};
+use super::kernel_table::Handling::{Ignored, Refused, Works};
 use super::kernel_table::{ANDROID, KERNEL, USUAL};
 use super::{Settings, foreign};
 use segno_engine::options::{Discard, FsyncMode};

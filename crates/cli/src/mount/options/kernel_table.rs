@@ -3,7 +3,7 @@
 
 /// The effect of a word here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum Handling {
     /// An option, or an alias of one.
     Works,
     /// Accepted; it has no effect, for a reason that is documented.
@@ -11,10 +11,10 @@ pub enum Fate {
     /// An error that names the option to use.
     Refused,
 }
-use Fate::{Ignored, Refused, Works};
+use Handling::{Ignored, Refused, Works};
 
 /// The names in fs/f2fs/super.c and Documentation/filesystems/f2fs.rst, each with the values it takes.
-pub const KERNEL: &[(Fate, &str)] = &[
+pub const KERNEL: &[(Handling, &str)] = &[
     (Works, "background_gc=on background_gc=off background_gc=sync discard nodiscard disable_ext_identify"),
     (Works, "user_xattr nouser_xattr acl noacl inline_xattr noinline_xattr inline_data noinline_data"),
     (Works, "inline_dentry noinline_dentry mode=adaptive mode=lfs fsync_mode=posix fsync_mode=strict"),

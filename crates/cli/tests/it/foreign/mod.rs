@@ -19,7 +19,7 @@ const SHARE: [&str; 4] = ["devices", "everything", "plain", "zones"];
 
 /// The combinations of areas that a volume is tried with.
 #[derive(Clone, Copy)]
-enum Part {
+enum Combinations {
     Every,
     /// `Turn(turn, volumes)`: no area, and one share of `volumes` of these six combinations: all areas, and
     /// each area alone.
@@ -27,8 +27,8 @@ enum Part {
 }
 
 /// Combinations of areas, one bit each.
-fn wiped(part: Part) -> Vec<u8> {
-    let Part::Turn(turn, volumes) = part else { return (0..=ALL).collect() };
+fn wiped(combinations: Combinations) -> Vec<u8> {
+    let Combinations::Turn(turn, volumes) = combinations else { return (0..=ALL).collect() };
     let few = (1..=ALL).rev().filter(|w| *w == ALL || w.is_power_of_two()).enumerate();
     std::iter::once(0).chain(few.filter(|(i, _)| i % volumes == turn).map(|(_, w)| w)).collect()
 }
@@ -39,20 +39,20 @@ fn names(wiped: u8) -> String {
     if named.is_empty() { "whole".into() } else { format!("without {}", named.join(", ")) }
 }
 
-/// The part of a volume that the environment chooses.
-fn chosen(name: &str, share: &[&str]) -> Option<Part> {
+/// The combinations for a volume that the environment chooses.
+fn chosen(name: &str, share: &[&str]) -> Option<Combinations> {
     match std::env::var("FOREIGN").as_deref() {
-        Err(_) => share.iter().position(|n| *n == name).map(|turn| Part::Turn(turn, share.len())),
-        Ok("all") => Some(Part::Every),
-        Ok(one) => (one == name).then_some(Part::Every),
+        Err(_) => share.iter().position(|n| *n == name).map(|turn| Combinations::Turn(turn, share.len())),
+        Ok("all") => Some(Combinations::Every),
+        Ok(one) => (one == name).then_some(Combinations::Every),
     }
 }
 
 /// Runs every command on a volume with every set of areas wiped; returns the faults.
-fn faults(name: &str, volume: &Volume, part: Part) -> Vec<String> {
+fn faults(name: &str, volume: &Volume, combinations: Combinations) -> Vec<String> {
     let mut out = Vec::new();
     let whole = volume.snapshot();
-    for wiped in wiped(part) {
+    for wiped in wiped(combinations) {
         let found = commands::judge(volume, wiped);
         volume.restore(&whole);
         out.extend(found.into_iter().map(|fault| format!("{name}, {}: {fault}", names(wiped))));
@@ -68,15 +68,17 @@ fn none(faults: &[String]) {
 
 #[test]
 fn volumes_of_f2fs_tools_come_back_whole_and_with_wiped_areas() {
-    let each = |set: &tools::Set| chosen(set.name, &SHARE).map(|part| faults(set.name, &set.make(), part));
+    let each = |set: &tools::Set| {
+        chosen(set.name, &SHARE).map(|combinations| faults(set.name, &set.make(), combinations))
+    };
     none(&SETS.iter().filter_map(each).flatten().collect::<Vec<_>>());
 }
 
 #[test]
 fn volumes_of_linux_come_back_with_what_was_deleted() {
     let each = |name: &&str| {
-        let part = chosen(name, &linux::IMAGES)?;
-        Some(faults(&format!("Linux, {name}"), &linux::volume(name), part))
+        let combinations = chosen(name, &linux::IMAGES)?;
+        Some(faults(&format!("Linux, {name}"), &linux::volume(name), combinations))
     };
     none(&linux::IMAGES.iter().filter_map(each).flatten().collect::<Vec<_>>());
 }
@@ -89,5 +91,5 @@ fn a_volume_that_segno_and_sload_filled_in_turn_comes_back() {
         volume.add_by_segno(&format!("segno-{round}"));
         volume.add_by_sload(&format!("sload-{round}"));
     }
-    none(&faults("both", &volume, Part::Turn(0, 2)));
+    none(&faults("both", &volume, Combinations::Turn(0, 2)));
 }

@@ -55,12 +55,12 @@ impl Commit {
     fn fsync_in_turn(&self, ino: Ino, phases: &mut Phases) -> Result<()> {
         stat::add(&self.base.stats.fsyncs, 1);
         let inode = self.files.inode(ino)?;
-        let Some(turn) = phases.time(Phase::Node, |_| inode.syncs.wait()) else {
+        let Some(round) = phases.time(Phase::Node, |_| inode.syncs.wait()) else {
             stat::add(&self.base.stats.fsyncs_shared, 1);
             return Ok(());
         };
         self.fsync_in_phases(&inode, phases)?;
-        turn.succeed();
+        round.succeed();
         Ok(())
     }
 
@@ -94,8 +94,8 @@ impl Commit {
 
     /// Makes the inode durable through the chain, or returns why only a checkpoint can.
     fn log_inode(&self, inode: &Arc<Inode>, phases: &mut Phases) -> Result<Option<CpReason>> {
-        // While the claim is held, no new data of the inode is published, so the mark covers no unflushed data.
-        let _claim = phases.time(Phase::Node, |_| inode.flush.lock());
+        // While the flush lock is held, no new data of the inode is published, so the mark covers no unflushed data.
+        let _flush = phases.time(Phase::Node, |_| inode.flush.lock());
         let dev = &self.base.dev;
         // All data of the inode. A checkpoint that the log has to wait for makes it durable.
         let data = dev.durable.written();

@@ -12,7 +12,7 @@ const STEPS: u32 = 30;
 /// Pending records that end an epoch, if the ring is large enough.
 const COMMIT_BYTES: u64 = 8 << 20;
 /// Upper bound on one epoch, as a fraction of the ring.
-const COMMIT_PART: u64 = 8;
+const COMMIT_DIVISOR: u64 = 8;
 
 /// The journal and its limits.
 #[derive(Debug)]
@@ -127,6 +127,6 @@ impl MountedJournal {
 
     /// Pending records that make a commit due.
     pub fn commit_bytes(&self) -> u64 {
-        COMMIT_BYTES.min(self.size / COMMIT_PART)
+        COMMIT_BYTES.min(self.size / COMMIT_DIVISOR)
     }
 }

@@ -65,9 +65,9 @@ mod tests {
         thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
-                    if let Some(turn) = queue.wait(2) {
+                    if let Some(round) = queue.wait(2) {
                         commits.fetch_add(1, Ordering::Relaxed);
-                        turn.reached(2);
+                        round.reached(2);
                     }
                 });
             }
@@ -106,11 +106,11 @@ mod models {
 
     fn commit(rig: &Rig) {
         let wanted = rig.open.load(Ordering::SeqCst);
-        if let Some(turn) = rig.queue.wait(wanted) {
+        if let Some(round) = rig.queue.wait(wanted) {
             assert!(!rig.commits.swap(true, Ordering::SeqCst), "two commits at once");
             let ended = rig.open.fetch_add(1, Ordering::SeqCst);
             rig.durable.store(ended, Ordering::SeqCst);
-            turn.reached(ended);
+            round.reached(ended);
             rig.commits.store(false, Ordering::SeqCst);
         }
         assert!(rig.durable.load(Ordering::SeqCst) >= wanted, "returned before the epoch was durable");

@@ -2,7 +2,7 @@
 use super::{cluster_blocks, cluster_of};
 use crate::block::shared;
 use crate::error::Result;
-use crate::files::batch::{Batch, Outgoing, Part};
+use crate::files::batch::{Batch, Outgoing, SubBatch};
 use crate::files::{Files, FlushReason, Inode, PageMap};
 use crate::health::invariant;
 use crate::options::CompressMode;
@@ -49,8 +49,8 @@ impl Files {
         let end = inode.size().div_ceil(BLOCK_SIZE as u64);
         let range = self.flushed_range(inode, range);
         let (mut at, mut next) = (cluster_of(range.start, len).start, None);
-        let whole = batch.parts.len();
-        batch.parts.extend([Part::new(inode, log), Part::new(inode, log)]);
+        let whole = batch.sub_batches.len();
+        batch.sub_batches.extend([SubBatch::new(inode, log), SubBatch::new(inode, log)]);
         while let Some(&index) = pages.dirty_in(at..range.end, 1).first() {
             let cluster = cluster_of(index, len);
             let dirty = pages.dirty_in(cluster.clone(), len as usize);
@@ -63,14 +63,14 @@ impl Files {
             let packed = self.packed.is_packed(inode, index)?;
             invariant!(self.base.health, complete || !packed, "a packed cluster is dirty in part");
             let changes_form = packed || (complete && packs && cluster.end <= end);
-            let part = batch.parts.get_mut(if changes_form { whole } else { whole + 1 });
-            let part = self.base.health.present(part, "a batch has no part for its pages")?;
+            let sub = batch.sub_batches.get_mut(if changes_form { whole } else { whole + 1 });
+            let sub = self.base.health.present(sub, "a batch has no sub-batch for its pages")?;
             if changes_form {
                 let kept = end.saturating_sub(cluster.start).min(len) as usize;
                 let cluster = Cluster { first: cluster.start, kept, written: len as usize, packed: false };
-                part.clusters.push(cluster);
+                sub.clusters.push(cluster);
             }
-            self.take_cluster(inode, &mut pages, dirty, part, batch.id)?;
+            self.take_cluster(inode, &mut pages, dirty, sub, batch.id)?;
         }
         self.cover(inode, &mut pages, batch.id);
         Ok(next)
@@ -81,12 +81,12 @@ impl Files {
         inode: &Inode,
         pages: &mut PageMap,
         dirty: Vec<u64>,
-        part: &mut Part,
+        sub: &mut SubBatch,
         id: u64,
     ) -> Result<()> {
         let Some(&first) = dirty.first() else { return Ok(()) };
         let owner = self.owner_of_page(inode, first)?;
-        dirty.into_iter().for_each(|index| part.take(pages, index, &owner, id, &self.base.mem));
+        dirty.into_iter().for_each(|index| sub.take(pages, index, &owner, id, &self.base.mem));
         Ok(())
     }
 
@@ -97,12 +97,12 @@ impl Files {
 
     /// Compresses the clusters of a batch. A cluster that does not become smaller is written plain.
     pub fn pack_batch(&self, batch: &mut Batch) {
-        for part in batch.parts.iter_mut().filter(|p| !p.clusters.is_empty()) {
-            let wanted = self.packs(&part.inode);
-            let mut encoder = if wanted { super::parameters::encoder(&part.inode) } else { None };
+        for sub in batch.sub_batches.iter_mut().filter(|p| !p.clusters.is_empty()) {
+            let wanted = self.packs(&sub.inode);
+            let mut encoder = if wanted { super::parameters::encoder(&sub.inode) } else { None };
             let mut plain = Vec::new();
-            let mut pages = std::mem::take(&mut part.pages).into_iter();
-            for cluster in &mut part.clusters {
+            let mut pages = std::mem::take(&mut sub.pages).into_iter();
+            for cluster in &mut sub.clusters {
                 let mut taken: Vec<Outgoing> = pages.by_ref().take(cluster.written).collect();
                 if cluster.kept == taken.len()
                     && let Some(encoder) = &mut encoder
@@ -118,7 +118,7 @@ impl Files {
                     taken.truncate(cluster.kept);
                 }
                 cluster.written = taken.len();
-                part.pages.extend(taken);
+                sub.pages.extend(taken);
             }
         }
     }

@@ -2,12 +2,12 @@
 use super::flush::Cluster;
 use super::{cluster_blocks, cluster_of, saved};
 use crate::error::Result;
-use crate::files::batch::{Outgoing, Part};
+use crate::files::batch::{Outgoing, SubBatch};
 use crate::files::{Files, Inode, PageMap};
 use crate::health::invariant;
 use crate::nodes::{NodeFrame, Nodes};
 use crate::space::Placement;
-use crate::transaction::{Mapped, Op};
+use crate::transaction::{MappedPage, Op};
 use segno_format::inode::RawInode;
 use segno_format::{BLOCK_SIZE, BlockAddr};
 use std::sync::Arc;
@@ -26,20 +26,20 @@ struct Change {
 }
 
 impl Files {
-    /// Publishes the clusters of a part.
+    /// Publishes the clusters of a sub-batch.
     pub(in crate::files) fn publish_clusters(
         &self,
         op: &Op<'_>,
-        part: &Part,
+        sub: &SubBatch,
         id: u64,
         placed: &mut Placement,
     ) -> Result<()> {
-        let inode = &part.inode;
-        // Held until the SIT has the blocks, as in `publish_part`.
+        let inode = &sub.inode;
+        // Held until the SIT has the blocks, as in `publish_pages`.
         let mut pages = inode.pages.lock();
         let mut change = Change::default();
-        let mut rest = part.pages.as_slice();
-        for cluster in &part.clusters {
+        let mut rest = sub.pages.as_slice();
+        for cluster in &sub.clusters {
             let (own, later) = rest.split_at(cluster.written.min(rest.len()));
             rest = later;
             let blocks = cluster_of(cluster.first, cluster_blocks(inode));
@@ -123,7 +123,7 @@ impl PackedClusters {
     }
 
     fn note(&self, op: &Op<'_>, inode: &Inode, cluster: &Cluster, own: &[Outgoing], slots: &[BlockAddr]) {
-        let mapped = own.iter().map(|p| Mapped { page: p.index, addr: p.addr, crc: p.crc });
+        let mapped = own.iter().map(|p| MappedPage { page: p.index, addr: p.addr, crc: p.crc });
         if cluster.packed {
             return op.packed(inode.ino, mapped);
         }

@@ -57,13 +57,13 @@ impl Files {
             }
             Content::Cached(pages) => {
                 for (index, block) in pages {
-                    let (into, skip) = window.part(index..index + 1);
+                    let (into, skip) = window.slice(index..index + 1);
                     into.copy_from_slice(block.0.get(skip..skip + into.len()).unwrap_or_default());
                 }
                 Ok(true)
             }
             Content::Unpacked => {
-                let (into, skip) = window.part(cluster.clone());
+                let (into, skip) = window.slice(cluster.clone());
                 into.copy_from_slice(unpacked.get(skip..skip + into.len()).unwrap_or_default());
                 Ok(true)
             }

@@ -6,17 +6,17 @@ use crate::recovery::Recovery;
 use crate::transaction::Op;
 use segno_format::BlockAddr;
 use segno_format::inode::InodeFlags;
-use segno_journal::record::{Compression, Map};
+use segno_journal::record::{Compression, Mapping};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use zerocopy::little_endian::U32;
 
 impl Recovery<'_> {
-    pub(super) fn replay_clusters(&self, op: &Op<'_>, inode: &Arc<Inode>, map: &Map) -> Result<()> {
+    pub(super) fn replay_clusters(&self, op: &Op<'_>, inode: &Arc<Inode>, mapping: &Mapping) -> Result<()> {
         check_compressed(inode)?;
         let len = cluster_blocks(inode);
         let mut clusters: BTreeMap<u64, Vec<BlockAddr>> = BTreeMap::new();
-        for run in &map.runs {
+        for run in &mapping.runs {
             for i in 0..run.count {
                 let page = run.page.saturating_add(i.into());
                 let stored = clusters.entry(page - page % len).or_default();

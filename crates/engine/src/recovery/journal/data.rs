@@ -6,7 +6,7 @@ use crate::recovery::Recovery;
 use crate::transaction::Op;
 use segno_format::inode::{Inline, RawInode};
 use segno_format::{BLOCK_SIZE, BlockAddr};
-use segno_journal::record::Map;
+use segno_journal::record::Mapping;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    pub(super) fn replay_map(&self, op: &Op<'_>, inode: &Arc<Inode>, map: &Map) -> Result<()> {
+    pub(super) fn replay_map(&self, op: &Op<'_>, inode: &Arc<Inode>, mapping: &Mapping) -> Result<()> {
         self.in_blocks(inode)?;
-        for run in &map.runs {
+        for run in &mapping.runs {
             for i in 0..run.count {
                 let page = run.page.saturating_add(i.into());
-                if !map.moved && self.files.packed.is_packed(inode, page)? {
+                if !mapping.moved && self.files.packed.is_packed(inode, page)? {
                     self.files.packed.dissolve(op, inode, page)?;
                 }
                 self.map_block(op, inode, page, run.addr.offset(i))?;

@@ -33,9 +33,9 @@ impl Recovery<'_> {
             return Ok(false);
         }
         let (sections, data) = self.read_logged(replay)?;
-        // The numbers of all new inodes are claimed before the first node is made, which could otherwise get
+        // The numbers of all new inodes are marked as used before the first node is made, which could otherwise get
         // one of them.
-        sections.iter().filter(|s| creates(s)).try_for_each(|s| self.claim_ino(s.ino))?;
+        sections.iter().filter(|s| creates(s)).try_for_each(|s| self.mark_ino_used(s.ino))?;
         if self.base.dev.is_zoned() {
             self.position_logs(&CrashedLogs { replay: true, nodes: BTreeSet::new(), data })?;
         } else {
@@ -48,11 +48,11 @@ impl Recovery<'_> {
         done.map(|()| true)
     }
 
-    fn claim_ino(&self, ino: Ino) -> Result<()> {
+    fn mark_ino_used(&self, ino: Ino) -> Result<()> {
         if !self.base.geo.nid_ok(ino) || self.files.nodes.nat.get(ino.nid())?.addr != BlockAddr::NULL {
             return Err(misfit(ino, "number of a new inode is in use or out of range", ino.0.into()));
         }
-        self.files.nodes.nat.claim(ino);
+        self.files.nodes.nat.mark_used(ino);
         Ok(())
     }
 
@@ -110,8 +110,8 @@ impl Recovery<'_> {
                 self.replay_name_set(op, inode, (name, *hash), *old, (*new, *file_type))
             }
             Record::DotDot { parent } => self.names.dirs.set_parent(op, inode, *parent),
-            Record::Map(map) => self.replay_map(op, inode, map),
-            Record::Packed(map) => self.replay_clusters(op, inode, map),
+            Record::Map(mapping) => self.replay_map(op, inode, mapping),
+            Record::Packed(mapping) => self.replay_clusters(op, inode, mapping),
             Record::Compression(how) => self.replay_compression(op, inode, *how),
             Record::Released(released) => self.replay_released(op, inode, *released),
             Record::Reserve { page, count } => {

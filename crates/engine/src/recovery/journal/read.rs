@@ -10,8 +10,8 @@ use crate::transaction::{InodeRecords, sections};
 use crate::writeback::processors;
 use foldhash::HashMap;
 use segno_format::{BlockAddr, Geometry, Ino, SegNo};
-use segno_journal::record::{Map, Run};
-use segno_journal::{Part, Payload, Record, Replay, Section};
+use segno_journal::record::{Mapping, Run};
+use segno_journal::{Payload, PayloadSection, Record, Replay, Section};
 use std::collections::BTreeSet;
 use std::collections::hash_map::Entry;
 use std::thread;
@@ -28,11 +28,11 @@ struct Share<'a> {
     number: usize,
     of: usize,
     logs: HashMap<Ino, InodeRecords>,
-    mapped: Mapped,
+    mapped: MappedRuns,
 }
 
 /// Block runs that records name, with their inodes.
-type Mapped = Vec<(Run, Ino)>;
+type MappedRuns = Vec<(Run, Ino)>;
 /// Number of sections before an error.
 type Place = usize;
 
@@ -46,7 +46,7 @@ impl Recovery<'_> {
         Ok((sections, self.hold_mapped(mapped)?))
     }
 
-    fn hold_mapped(&self, mut mapped: Mapped) -> Result<BTreeSet<SegNo>> {
+    fn hold_mapped(&self, mut mapped: MappedRuns) -> Result<BTreeSet<SegNo>> {
         mapped.sort_unstable_by_key(|(run, ino)| (run.addr, *ino));
         let mut segs: BTreeSet<SegNo> = BTreeSet::new();
         let mut free_from = BlockAddr(0);
@@ -65,7 +65,7 @@ impl Recovery<'_> {
 }
 
 /// The merged records by inode number, and all mapped runs.
-fn gather(replay: &Replay, geo: &Geometry, shares: usize) -> Result<(Vec<Section>, Mapped)> {
+fn gather(replay: &Replay, geo: &Geometry, shares: usize) -> Result<(Vec<Section>, MappedRuns)> {
     let mut shares: Vec<Share<'_>> = (0..shares).map(|number| Share::new(geo, number, shares)).collect();
     let mut log = replay.payloads();
     let mut batch = next_batch(&mut log)?;
@@ -78,8 +78,8 @@ fn gather(replay: &Replay, geo: &Geometry, shares: usize) -> Result<(Vec<Section
         batch = next?;
     }
     let epoch = replay.last_epoch();
-    let (parts, ()) = on_each(&mut shares, |share| share.end(epoch), || ());
-    let mut all: Vec<Section> = parts.into_iter().flatten().collect();
+    let (decoded, ()) = on_each(&mut shares, |share| share.end(epoch), || ());
+    let mut all: Vec<Section> = decoded.into_iter().flatten().collect();
     all.sort_unstable_by_key(|s| s.ino);
     Ok((all, shares.into_iter().flat_map(|s| s.mapped).collect()))
 }
@@ -123,28 +123,31 @@ impl<'a> Share<'a> {
     }
 
     fn take(&mut self, batch: &[Payload]) -> std::result::Result<(), (Place, Error)> {
-        for (place, part) in batch.iter().flat_map(Payload::sections).enumerate() {
-            part.map_err(Error::from).and_then(|part| self.take_part(part)).map_err(|e| (place, e))?;
+        for (place, section) in batch.iter().flat_map(Payload::sections).enumerate() {
+            section
+                .map_err(Error::from)
+                .and_then(|section| self.take_section(section))
+                .map_err(|e| (place, e))?;
         }
         Ok(())
     }
 
-    fn take_part(&mut self, part: Part<'_>) -> Result<()> {
-        if part.ino.0 as usize % self.of != self.number {
+    fn take_section(&mut self, section: PayloadSection<'_>) -> Result<()> {
+        if section.ino.0 as usize % self.of != self.number {
             return Ok(());
         }
-        let (log, known) = match self.logs.entry(part.ino) {
+        let (log, known) = match self.logs.entry(section.ino) {
             Entry::Occupied(log) => (log.into_mut(), true),
             Entry::Vacant(none) => (none.insert(InodeRecords::default()), false),
         };
-        for record in part.records() {
+        for record in section.records() {
             let record = record?;
             match &record {
                 Record::InodeNew(_) if known => {
-                    return Err(misfit(part.ino, "a new inode was there before", part.epoch));
+                    return Err(misfit(section.ino, "a new inode was there before", section.epoch));
                 }
-                Record::Map(map) | Record::Packed(map) => {
-                    note_mapped(&mut self.mapped, self.geo, part.ino, map)?
+                Record::Map(mapping) | Record::Packed(mapping) => {
+                    note_mapped(&mut self.mapped, self.geo, section.ino, mapping)?
                 }
                 _ => {}
             }
@@ -158,8 +161,8 @@ impl<'a> Share<'a> {
     }
 }
 
-fn note_mapped(mapped: &mut Mapped, geo: &Geometry, ino: Ino, map: &Map) -> Result<()> {
-    for run in &map.runs {
+fn note_mapped(mapped: &mut MappedRuns, geo: &Geometry, ino: Ino, mapping: &Mapping) -> Result<()> {
+    for run in &mapping.runs {
         let last = run.addr.offset(run.count.saturating_sub(1));
         if let Some(addr) = [run.addr, last].into_iter().find(|&addr| geo.seg_of(addr).is_none()) {
             return Err(misfit(ino, "block outside the main area", addr.0.into()));
@@ -197,7 +200,7 @@ mod tests {
                     name: name(if here { "a" } else { "b" }),
                 },
                 Record::XattrSet { index: 1, name: name("x"), value: vec![n as u8; 3500].into() },
-                Record::Map(Map {
+                Record::Map(Mapping {
                     runs: vec![Run { page: n, addr, count: 1 }],
                     crcs: Vec::new(),
                     moved: false,

@@ -1,6 +1,6 @@
 //! Content of regular files.
 use crate::error::{Error, Result};
-use crate::files::{BlockKind, PART, Reserve, SIZE};
+use crate::files::{BlockKind, Reserve, SIZE, WRITE_MAX};
 use crate::room::Grant;
 use crate::stat;
 use crate::types::{Extent, FallocMode};
@@ -21,7 +21,7 @@ impl Volume {
         let mut done = 0;
         loop {
             let part = data.get(done..).unwrap_or_default();
-            let part = part.get(..PART).unwrap_or(part);
+            let part = part.get(..WRITE_MAX).unwrap_or(part);
             let _in_flight = self.base.mem.in_flight.hold(part.len().div_ceil(BLOCK_SIZE) + 1);
             match self.write_with_room(ino, offset.saturating_add(done as u64), part) {
                 Ok(n) => {

@@ -15,7 +15,7 @@ use segno_format::orphan::RawOrphanBlock;
 use segno_format::sit::{LogType, RawSitEntry, RawSitJournal};
 use segno_format::summary::JOURNAL_BYTES;
 use segno_format::{Block, BlockAddr, Features, Ino, Nid, SegNo};
-use segno_journal::record::{Compression, InodeNew, Map, Run};
+use segno_journal::record::{Compression, InodeNew, Mapping, Run};
 use segno_journal::{Area, Group, Kind, Record, Section};
 use segno_layout::Pack;
 use segno_mkfs::{Member, MkfsOptions};
@@ -269,8 +269,8 @@ fn records_refused(why: &str, records: impl FnOnce(&Volume) -> Vec<Record>) {
 }
 
 /// One block of a file and its address.
-fn block_at(page: u64, addr: BlockAddr) -> Map {
-    Map { runs: vec![Run { page, addr, count: 1 }], crcs: Vec::new(), moved: false }
+fn block_at(page: u64, addr: BlockAddr) -> Mapping {
+    Mapping { runs: vec![Run { page, addr, count: 1 }], crcs: Vec::new(), moved: false }
 }
 
 #[test]

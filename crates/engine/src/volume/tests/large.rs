@@ -1,7 +1,7 @@
 //! Writeback of large files before small ones.
 use super::rig::{BLOCK, Rig};
 use crate::files::Inode;
-use crate::writeback::LARGE_PART;
+use crate::writeback::LARGE_DIVISOR;
 use segno_format::Features;
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ fn small_files_wait_while_a_large_one_is_flushed() {
     let v = &rig.volume;
     let write = |f: &Inode, pages: u64| v.write(f.ino, 0, &vec![7; (pages * BLOCK) as usize]).unwrap();
     let dirty = |f: &Inode| f.pages.lock().dirty() as u64;
-    let enough = v.base.cache_blocks() / LARGE_PART / 2;
+    let enough = v.base.cache_blocks() / LARGE_DIVISOR / 2;
     write(&small, enough);
     write(&large, enough + 1);
     assert!(v.writeback.large_among(vec![small.clone()]).is_empty());

@@ -17,9 +17,9 @@ fn external(journal: Arc<dyn BlockDevice>) -> MountOptions {
 
 /// Notices that an observer received.
 #[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Vec<Notice>>>);
+struct NoticeLog(Arc<Mutex<Vec<Notice>>>);
 
-impl Heard {
+impl NoticeLog {
     fn by(&self, opts: MountOptions) -> MountOptions {
         let heard = self.0.clone();
         MountOptions { observer: Observer::new(move |n| heard.lock().unwrap().push(n.clone())), ..opts }
@@ -71,7 +71,7 @@ fn after_a_journal_failure_the_volume_continues_with_checkpoints() {
         for nth in 1..7 {
             let dev = fresh(96, &MkfsOptions::default());
             let journal = Arc::new(FaultDevice::new(MemDevice::new(8 * MIB), Vec::new()));
-            let heard = Heard::default();
+            let heard = NoticeLog::default();
             let v = Volume::mount(dev.clone(), heard.by(external(journal.clone()))).unwrap();
             journal.set_plan(vec![Fault { call, nth, error: FaultError::Io, lasting: true }]);
             for i in 0..8 {
@@ -136,7 +136,7 @@ fn a_write_of_another_implementation_makes_it_stale() {
     // Linux continues at the checkpoint's log positions, and loses power before its first checkpoint.
     let at = position_of_warm_data(&*rig.dev, &rig.v);
     rig.dev.write(at, &[&Block([0xAA; 4096])]).unwrap();
-    let heard = Heard::default();
+    let heard = NoticeLog::default();
     rig.crash_into(heard.by(rig.opts.clone()));
     let told = heard.all();
     assert!(

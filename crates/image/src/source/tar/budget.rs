@@ -1,5 +1,5 @@
 //! Memory that the tree of an archive may take, and time for its paths.
-use crate::content::Part;
+use crate::content::ArchiveExtent;
 use crate::tree::Inode;
 
 /// Bytes that any archive may take.
@@ -55,8 +55,8 @@ impl Budget {
         self.take(count.saturating_mul(ENTRY).saturating_add(text), stored)
     }
 
-    /// Parts of a sparse file.
-    pub(super) fn parts(&mut self, count: usize, stored: u64) -> Result<(), String> {
-        self.take(count.saturating_mul(size_of::<Part>()), stored)
+    /// Extents of a sparse file.
+    pub(super) fn extents(&mut self, count: usize, stored: u64) -> Result<(), String> {
+        self.take(count.saturating_mul(size_of::<ArchiveExtent>()), stored)
     }
 }

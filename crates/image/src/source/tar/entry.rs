@@ -44,9 +44,9 @@ pub(crate) fn is_of_one_file(key: &[u8]) -> bool {
 pub(crate) enum Sparse {
     /// In the header and the blocks after it.
     Gnu(GnuSparse),
-    /// Parts that are known already, and the size of the file.
-    Parts(Vec<(u64, u64)>, u64),
-    /// The data begins with the list of parts; the size of the file.
+    /// Extents that are known already, and the size of the file.
+    Extents(Vec<(u64, u64)>, u64),
+    /// The data begins with the list of extents; the size of the file.
     InData(u64),
 }
 
@@ -148,7 +148,7 @@ fn of_records(records: &Records) -> Result<Sparse, String> {
     if !rest.is_empty() {
         return Err("GNU.sparse.map has an odd number of numbers".into());
     }
-    Ok(Sparse::Parts(pairs.iter().map(|&[offset, len]| (offset, len)).collect(), size))
+    Ok(Sparse::Extents(pairs.iter().map(|&[offset, len]| (offset, len)).collect(), size))
 }
 
 /// A name with `%XX`.

@@ -3,7 +3,7 @@
 /// Bytes of a header, and the unit of an archive.
 pub(crate) const BLOCK: usize = 512;
 
-/// Offsets and lengths of parts, whether more follow, and the size of the file.
+/// Offsets and lengths of extents, whether more follow, and the size of the file.
 pub(crate) type GnuSparse = (Vec<(u64, u64)>, bool, u64);
 
 /// The fields of a header, decoded.
@@ -18,7 +18,7 @@ pub(crate) struct Header {
     pub(crate) mtime: i64,
     pub(crate) kind: u8,
     pub(crate) device: (u32, u32),
-    /// Of a GNU sparse file: parts in this header, whether a block of more follows, and its real size.
+    /// Of a GNU sparse file: extents in this header, whether a block of more follows, and its real size.
     pub(crate) sparse: Option<GnuSparse>,
 }
 
@@ -82,7 +82,7 @@ impl Header {
         let is_device = matches!(kind, b'3' | b'4');
         let device =
             if is_device { (small(field(block, 329, 8))?, small(field(block, 337, 8))?) } else { (0, 0) };
-        let sparse = if gnu && kind == b'S' { Some(sparse_parts(block)?) } else { None };
+        let sparse = if gnu && kind == b'S' { Some(sparse_extents(block)?) } else { None };
         Ok(Self {
             path,
             link: text(field(block, 157, 100)).to_vec(),
@@ -112,24 +112,24 @@ fn verify(block: &[u8; BLOCK]) -> Result<(), String> {
     ))
 }
 
-/// Offset and length of one part.
-fn part(bytes: &[u8]) -> Result<Option<(u64, u64)>, String> {
+/// Offset and length of one extent.
+fn extent(bytes: &[u8]) -> Result<Option<(u64, u64)>, String> {
     let (offset, len) = bytes.split_at(12.min(bytes.len()));
     if len.first().is_none_or(|&b| b == 0) { Ok(None) } else { Ok(Some((unsigned(offset)?, unsigned(len)?))) }
 }
 
-fn parts(bytes: &[u8]) -> Result<Vec<(u64, u64)>, String> {
-    bytes.chunks_exact(24).map_while(|b| part(b).transpose()).collect()
+fn extents(bytes: &[u8]) -> Result<Vec<(u64, u64)>, String> {
+    bytes.chunks_exact(24).map_while(|b| extent(b).transpose()).collect()
 }
 
-fn sparse_parts(block: &[u8; BLOCK]) -> Result<GnuSparse, String> {
+fn sparse_extents(block: &[u8; BLOCK]) -> Result<GnuSparse, String> {
     let more = block.get(482).is_some_and(|&b| b != 0);
-    Ok((parts(field(block, 386, 96))?, more, unsigned(field(block, 483, 12))?))
+    Ok((extents(field(block, 386, 96))?, more, unsigned(field(block, 483, 12))?))
 }
 
-/// The parts in a block that continues the list, and whether another one follows.
-pub(crate) fn more_parts(block: &[u8; BLOCK]) -> Result<(Vec<(u64, u64)>, bool), String> {
-    Ok((parts(field(block, 0, 504))?, block.get(504).is_some_and(|&b| b != 0)))
+/// The extents in a block that continues the list, and whether another one follows.
+pub(crate) fn more_extents(block: &[u8; BLOCK]) -> Result<(Vec<(u64, u64)>, bool), String> {
+    Ok((extents(field(block, 0, 504))?, block.get(504).is_some_and(|&b| b != 0)))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Reads a tar archive: ustar, GNU and POSIX (PAX) headers.
 //!
 //! The reader is our own: the crate `tar` skips global headers, does not read two of the three forms of
-//! sparse files, and does not report the places of a sparse file's parts. With these, archives that are files
+//! sparse files, and does not report the places of a sparse file's extents. With these, archives that are files
 //! need not be copied.
 mod acl;
 mod budget;
@@ -174,7 +174,7 @@ impl Reader<'_> {
     fn skip_data(&mut self, entry: &Entry) -> Result<(), String> {
         if has_data(entry.header.kind) {
             if let Some(Sparse::Gnu(sparse)) = &entry.sparse {
-                sparse::gnu_parts(&mut self.spool, sparse)?;
+                sparse::gnu_extents(&mut self.spool, sparse)?;
             }
             return self.spool.skip(padded(entry.header.size)?);
         }
@@ -250,7 +250,7 @@ impl Reader<'_> {
         Ok(at)
     }
 
-    /// Takes the memory of an inode from the budget, without the parts of a sparse file.
+    /// Takes the memory of an inode from the budget, without the extents of a sparse file.
     fn pay(&mut self, inode: &Inode, name: &[u8]) -> Result<(), String> {
         let stored = self.spool.stored();
         let target = if let Kind::Symlink(target) = &inode.kind { target.len() } else { 0 };
@@ -284,15 +284,15 @@ impl Reader<'_> {
     }
 
     fn content(&mut self, entry: &Entry) -> Result<Content, String> {
-        let (parts, size) = sparse::parts(&mut self.spool, entry)?;
-        self.budget.parts(parts.len(), self.spool.stored())?;
-        let stored = parts.iter().map(|(_, len)| len).sum::<u64>();
+        let (extents, size) = sparse::extents(&mut self.spool, entry)?;
+        self.budget.extents(extents.len(), self.spool.stored())?;
+        let stored = extents.iter().map(|(_, len)| len).sum::<u64>();
         let (archive, at) = self.spool.keep(stored)?;
         let whole = padded(sparse::stored_size(entry, stored))?;
         self.spool.skip(whole - stored)?;
         let name = self.spool.name.clone();
-        let parts = sparse::placed(&parts, at);
-        Ok(Content { size, place: Place::Archive(Arc::new(Pieces { archive, name, parts })) })
+        let extents = sparse::placed(&extents, at);
+        Ok(Content { size, place: Place::Archive(Arc::new(Pieces { archive, name, extents })) })
     }
 }
 

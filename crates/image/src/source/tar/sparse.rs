@@ -1,55 +1,55 @@
-//! Sparse files in an archive: which parts of the file the data holds.
+//! Sparse files in an archive: which extents of the file the data holds.
 use super::entry::{Entry, Sparse};
-use super::header::{BLOCK, GnuSparse, more_parts};
+use super::header::{BLOCK, GnuSparse, more_extents};
 use super::spool::Spool;
-use crate::content::Part;
+use crate::content::ArchiveExtent;
 
-/// Parts that are accepted in one file.
-const MOST_PARTS: usize = 1 << 20;
+/// Extents that are accepted in one file.
+const MOST_EXTENTS: usize = 1 << 20;
 /// Bytes of a number in the list in front of the data.
 const LONGEST_NUMBER: usize = 64;
 
 /// Offset and length of each part of the file, in the order of the data, and the size of the file. If the
-/// data starts with a list of the parts, the list is consumed.
-pub(super) fn parts(spool: &mut Spool, entry: &Entry) -> Result<(Vec<(u64, u64)>, u64), String> {
+/// data starts with a list of the extents, the list is consumed.
+pub(super) fn extents(spool: &mut Spool, entry: &Entry) -> Result<(Vec<(u64, u64)>, u64), String> {
     let header = &entry.header;
-    let (parts, size) = match &entry.sparse {
-        Some(Sparse::Gnu(sparse)) => gnu_parts(spool, sparse)?,
+    let (extents, size) = match &entry.sparse {
+        Some(Sparse::Gnu(sparse)) => gnu_extents(spool, sparse)?,
         None => (vec![(0, header.size)], header.size),
-        Some(Sparse::Parts(parts, size)) => (parts.clone(), *size),
+        Some(Sparse::Extents(extents, size)) => (extents.clone(), *size),
         Some(Sparse::InData(size)) => (list(spool, header.size)?, *size),
     };
-    check(&parts, size)?;
-    let stored: u64 = parts.iter().map(|(_, len)| len).sum();
+    check(&extents, size)?;
+    let stored: u64 = extents.iter().map(|(_, len)| len).sum();
     if stored > header.size {
         return Err(format!("its parts have {stored} bytes, and {} are stored", header.size));
     }
-    Ok((parts, size))
+    Ok((extents, size))
 }
 
-/// Bytes of the entry's data that are left where the parts begin.
+/// Bytes of the entry's data that are left where the extents begin.
 pub(super) fn stored_size(entry: &Entry, stored: u64) -> u64 {
     match entry.sparse {
-        // The list was read with its padding; parts are all that is left.
+        // The list was read with its padding; extents are all that is left.
         Some(Sparse::InData(_)) => stored,
         _ => entry.header.size,
     }
 }
 
-/// The parts as places in the archive.
-pub(super) fn placed(parts: &[(u64, u64)], mut at: u64) -> Vec<Part> {
-    let each = parts.iter().map(|&(start, len)| {
-        let part = Part { start, len, at };
+/// The extents as places in the archive.
+pub(super) fn placed(extents: &[(u64, u64)], mut at: u64) -> Vec<ArchiveExtent> {
+    let each = extents.iter().map(|&(start, len)| {
+        let extent = ArchiveExtent { start, len, at };
         at += len;
-        part
+        extent
     });
     each.filter(|p| p.len > 0).collect()
 }
 
-/// Parts must ascend and end within the file.
-fn check(parts: &[(u64, u64)], size: u64) -> Result<(), String> {
+/// Extents must ascend and end within the file.
+fn check(extents: &[(u64, u64)], size: u64) -> Result<(), String> {
     let mut end = 0u64;
-    for &(offset, len) in parts {
+    for &(offset, len) in extents {
         let behind = offset.checked_add(len).filter(|_| offset >= end);
         end = behind.filter(|&b| b <= size).ok_or("the parts of a sparse file overlap or leave it")?;
     }
@@ -57,28 +57,28 @@ fn check(parts: &[(u64, u64)], size: u64) -> Result<(), String> {
 }
 
 /// The old GNU form: in the header and in the blocks after it.
-pub(super) fn gnu_parts(spool: &mut Spool, sparse: &GnuSparse) -> Result<(Vec<(u64, u64)>, u64), String> {
-    let (mut parts, mut more, size) = sparse.clone();
+pub(super) fn gnu_extents(spool: &mut Spool, sparse: &GnuSparse) -> Result<(Vec<(u64, u64)>, u64), String> {
+    let (mut extents, mut more, size) = sparse.clone();
     while more {
         let mut block = [0; BLOCK];
         if !spool.fill(&mut block)? {
             return Err("the archive ends in the parts of a sparse file".into());
         }
-        let (next, again) = more_parts(&block)?;
-        parts.extend(next);
-        if parts.len() > MOST_PARTS {
-            return Err(format!("a sparse file has more than {MOST_PARTS} parts"));
+        let (next, again) = more_extents(&block)?;
+        extents.extend(next);
+        if extents.len() > MOST_EXTENTS {
+            return Err(format!("a sparse file has more than {MOST_EXTENTS} parts"));
         }
         more = again;
     }
-    Ok((parts, size))
+    Ok((extents, size))
 }
 
 /// The list in front of the data: decimal numbers, one a line, padded to whole blocks.
 fn list(spool: &mut Spool, stored: u64) -> Result<Vec<(u64, u64)>, String> {
     let mut numbers = Numbers { spool, text: Vec::new(), at: 0, left: stored };
     let count = numbers.next()?;
-    if count > MOST_PARTS as u64 {
+    if count > MOST_EXTENTS as u64 {
         return Err(format!("a sparse file has {count} parts"));
     }
     (0..count).map(|_| Ok((numbers.next()?, numbers.next()?))).collect()

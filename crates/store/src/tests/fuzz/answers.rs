@@ -120,7 +120,7 @@ fn seeds() -> Vec<Vec<u8>> {
 }
 
 /// For most inputs, sets the announced length to that of the body.
-fn mend(input: &mut Vec<u8>, rng: &mut Rng) {
+fn fixup(input: &mut Vec<u8>, rng: &mut Rng) {
     let Some(end) = input.windows(2).position(|w| w == b"\n\n") else { return };
     let len = input.len() - end - 2;
     let name = b"Content-Length: ";
@@ -222,7 +222,7 @@ fn fuzz_answers() {
         b"\x1b[2J",
     ];
     let client = Client::new();
-    let mutator = Mutator { seeds: seeds(), words, resized: 3, kept: 1, mend: &mend };
+    let mutator = Mutator { seeds: seeds(), words, resized: 3, kept: 1, fixup: &fixup };
     let target = Target {
         name: "answers",
         runs: 1_000,

@@ -70,7 +70,7 @@ fn seal(record: &mut [u8], magic: [u8; MAGIC], rng: &mut Rng) {
     record[body..].copy_from_slice(&crc.to_le_bytes());
 }
 
-fn mend(input: &mut [u8], rng: &mut Rng) {
+fn fixup(input: &mut [u8], rng: &mut Rng) {
     let Some((kind, bytes)) = input.split_first_mut() else { return };
     match kind {
         0 if rng.one_in(3) => seal(bytes, *b"SEGNOVO1", rng),
@@ -144,7 +144,7 @@ fn fuzz_records() {
         seeds: seeds(),
         kept: 1,
         resized: 5,
-        mend: &|input, rng| mend(input, rng),
+        fixup: &|input, rng| fixup(input, rng),
         ..Mutator::default()
     };
     let target = Target {

@@ -7,9 +7,9 @@ use segno_format::summary::RawSummary;
 use segno_format::{BlockAddr, Corrupt, Structure};
 
 impl Walk<'_, '_> {
-    /// Claims a data block for a slot (`owner`), or for an aliased device when there is no owner to compare.
+    /// Records that a data block belongs to a slot (`owner`), or for an aliased device when there is no owner to compare.
     /// Whether the block may be read as this owner's.
-    pub(super) fn claim(
+    pub(super) fn visit_data_block(
         &mut self,
         addr: BlockAddr,
         ino: u32,

@@ -10,9 +10,9 @@ use segno_format::summary::SummaryType;
 use segno_layout::Owner;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A slot that claims a block that others claim as well.
+/// A slot that refers to a block to which other slots refer, too.
 #[derive(Clone, Copy)]
-struct Claim {
+struct BlockRef {
     ino: u32,
     slot: Slot,
     /// The summary names this slot.
@@ -24,7 +24,7 @@ struct Claim {
 pub(crate) fn run(state: &mut State<'_>) -> Result<()> {
     let inos = state.inos();
     let nodes: BTreeSet<BlockAddr> = state.nodes.values().map(|n| n.addr).collect();
-    let (mut claimed, mut shared) = (BlockSet::new(&state.vol.geo), BTreeSet::new());
+    let (mut referenced, mut shared) = (BlockSet::new(&state.vol.geo), BTreeSet::new());
     for &ino in &inos {
         let raw: RawInode = *state.block(ino)?.view();
         for slot in state.slots(ino)? {
@@ -32,7 +32,7 @@ pub(crate) fn run(state: &mut State<'_>) -> Result<()> {
                 marker(state, ino, &raw, slot)?;
             } else if nodes.contains(&slot.addr) || !is_own(state, &slot)? {
                 give_up(state, ino, slot, "is not one of its blocks")?;
-            } else if !claimed.insert(slot.addr) {
+            } else if !referenced.insert(slot.addr) {
                 shared.insert(slot.addr);
             }
         }
@@ -89,7 +89,7 @@ fn is_own(state: &State<'_>, slot: &Slot) -> Result<bool> {
     if names(state, slot)? {
         return Ok(true);
     }
-    // A summary that names another node is wrong if that node does not claim the block, and that cannot be
+    // A summary that names another node is wrong if that node does not refer to the block, and that cannot be
     // seen of a lost one.
     let owner = state.vol.ssa.owner(slot.addr)?.map(|owner| owner.entry.nid());
     let of_lost =
@@ -126,21 +126,21 @@ fn give_up(state: &mut State<'_>, ino: u32, slot: Slot, why: &str) -> Result<()>
 
 /// The slot that the summary names keeps the block, else that of the node written last.
 fn decide(state: &mut State<'_>, inos: &[u32], shared: &BTreeSet<BlockAddr>) -> Result<()> {
-    let mut claims: BTreeMap<BlockAddr, Vec<Claim>> = BTreeMap::new();
+    let mut refs: BTreeMap<BlockAddr, Vec<BlockRef>> = BTreeMap::new();
     for &ino in inos {
         for slot in state.slots(ino)?.into_iter().filter(|s| shared.contains(&s.addr)) {
             let named = names(state, &slot)?;
             let cp_ver = state.nodes.get(&slot.nid).map_or(0, |n| n.cp_ver);
-            claims.entry(slot.addr).or_default().push(Claim { ino, slot, named, cp_ver });
+            refs.entry(slot.addr).or_default().push(BlockRef { ino, slot, named, cp_ver });
         }
     }
-    for (addr, claims) in claims {
-        let later = |a: &Claim, b: &Claim| {
+    for (addr, refs) in refs {
+        let later = |a: &BlockRef, b: &BlockRef| {
             let versions = a.cp_ver.wrapping_sub(b.cp_ver).cast_signed().cmp(&0);
             a.named.cmp(&b.named).then(versions)
         };
-        let Some(winner) = claims.iter().copied().max_by(later) else { continue };
-        for loser in claims.iter().filter(|c| (c.slot.nid, c.slot.i) != (winner.slot.nid, winner.slot.i)) {
+        let Some(winner) = refs.iter().copied().max_by(later) else { continue };
+        for loser in refs.iter().filter(|c| (c.slot.nid, c.slot.i) != (winner.slot.nid, winner.slot.i)) {
             state.set_slot(loser.ino, loser.slot.nid, loser.slot.i, BlockAddr::NULL)?;
             state.lose(
                 loser.ino,

@@ -1,4 +1,4 @@
-//! Unreadable blocks, and the map of ddrescue that keeps them between runs.
+//! Unreadable blocks, and the mapfile of ddrescue that keeps them between runs.
 use crate::RescueError;
 use segno_format::BLOCK_SIZE;
 use std::fmt::Write;
@@ -53,9 +53,9 @@ impl BadBlocks {
         }
     }
 
-    /// The map in the format of ddrescue, for a source of `blocks` blocks.
+    /// The mapfile in the format of ddrescue, for a source of `blocks` blocks.
     #[must_use]
-    pub fn to_map(&self, blocks: u64) -> String {
+    pub fn to_mapfile(&self, blocks: u64) -> String {
         let bytes = |n: u64| n * BLOCK_SIZE as u64;
         let mut text =
             String::from("# Mapfile of segno rescue\n# current_pos  current_status  current_pass\n");
@@ -78,13 +78,13 @@ impl BadBlocks {
         text
     }
 
-    /// The blocks that a map of ddrescue does not count as read.
-    pub fn from_map(text: &str, path: &Path) -> Result<Self, RescueError> {
+    /// The blocks that a mapfile of ddrescue does not count as read.
+    pub fn from_mapfile(text: &str, path: &Path) -> Result<Self, RescueError> {
         let mut out = Self::default();
         let lines = text.lines().enumerate().filter(|(_, l)| !l.starts_with('#') && !l.trim().is_empty());
         // The first line is ddrescue's position.
         for (i, line) in lines.skip(1) {
-            let bad = |why| RescueError::BadMap { path: path.to_owned(), line: i + 1, why };
+            let bad = |why| RescueError::BadMapfile { path: path.to_owned(), line: i + 1, why };
             let mut fields = line.split_whitespace();
             let mut number = || fields.next().and_then(parse).ok_or_else(|| bad("a number is missing"));
             let (pos, size) = (number()?, number()?);
@@ -123,10 +123,10 @@ mod tests {
         assert_eq!([2, 3, 4, 5, 9, 10].map(|at| bad.contains(at)), [false, true, true, false, true, false]);
         assert_eq!([0, 4, 5, 10].map(|at| bad.next(at)), [Some(3), Some(4), Some(9), None]);
         assert_eq!([2, 3, 4, 5].map(|at| bad.end_of(at)), [None, Some(5), Some(5), None]);
-        let map = bad.to_map(12);
-        assert!(map.contains("0x00003000  0x00002000  -\n"), "{map}");
-        assert_eq!(BadBlocks::from_map(&map, Path::new("m")).unwrap(), bad);
-        let of = |text| BadBlocks::from_map(text, Path::new("m"));
+        let mapfile = bad.to_mapfile(12);
+        assert!(mapfile.contains("0x00003000  0x00002000  -\n"), "{mapfile}");
+        assert_eq!(BadBlocks::from_mapfile(&mapfile, Path::new("m")).unwrap(), bad);
+        let of = |text| BadBlocks::from_mapfile(text, Path::new("m"));
         assert!(of("0 +\n0x1000 0x1000\n").is_err());
         assert_eq!(of("0 ?\n0x200 0x1000 /\n").unwrap().count(), 2);
     }

@@ -31,7 +31,7 @@ impl Written {
 }
 
 /// The device.
-pub struct Witness {
+pub struct VerifyingDevice {
     inner: Arc<dyn BlockDevice>,
     /// First block of the main area.
     main: u64,
@@ -60,7 +60,7 @@ struct Page {
     at: u32,
 }
 
-impl Witness {
+impl VerifyingDevice {
     pub fn new(inner: Arc<dyn BlockDevice>, main: u64, e: &Experiment) -> Self {
         let (stride, per_zone) = (e.stride() as u32, e.blocks_per_zone.into());
         let blocks = inner.block_count().saturating_sub(main) as usize;
@@ -221,7 +221,7 @@ impl State {
     }
 }
 
-impl BlockDevice for Witness {
+impl BlockDevice for VerifyingDevice {
     fn block_count(&self) -> u64 {
         self.inner.block_count()
     }

@@ -37,7 +37,7 @@ pub struct Due {
 }
 
 /// Observes the writes to a device.
-pub struct Witness {
+pub struct WriteObserver {
     checkpoints: Range<u64>,
     main: u64,
     place: Place,
@@ -56,7 +56,7 @@ struct Seen {
     in_inode: Option<u32>,
 }
 
-impl Witness {
+impl WriteObserver {
     pub fn new(checkpoints: Range<u64>, main: u64, place: Place) -> Self {
         Self { checkpoints, main, place, seen: Mutex::default() }
     }
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn nodes_are_due_until_they_name_the_newest_blocks() {
-        let seen = Witness::new(0..512, MAIN, Place { per_file: 5000, stride: 1 });
+        let seen = WriteObserver::new(0..512, MAIN, Place { per_file: 5000, stride: 1 });
         let write = |addr, block: Block| seen.see(Call::Write(addr, &[&block]));
         let due = |dirty, logged| assert_eq!(seen.due(), Due { dirty, logged });
         for (at, number) in [(0, 0), (1, 900), (2, 2000), (3, 2500)] {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 /// A user that excludes another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Holder {
+pub enum InUseBy {
     /// This process has it open.
     ThisProcess,
     /// A process has it locked.
@@ -36,7 +36,7 @@ pub enum Holder {
     Unknown,
 }
 
-impl Holder {
+impl InUseBy {
     /// Whether it may end without the user's help, as a program does that closes a volume after its unmount.
     #[must_use]
     pub fn may_end(&self) -> bool {
@@ -45,7 +45,7 @@ impl Holder {
 }
 
 /// Follows the name of the storage in a sentence.
-impl fmt::Display for Holder {
+impl fmt::Display for InUseBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ThisProcess => write!(f, "is in use: this process has it open; close it first"),

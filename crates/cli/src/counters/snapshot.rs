@@ -11,7 +11,7 @@ use std::time::Instant;
 pub const AMPLIFICATION: &str = "write_amplification";
 
 /// The counters at one time.
-pub struct Moment {
+pub struct CounterSnapshot {
     pub at: Instant,
     /// UUID of the volume, unless an older server does not report it.
     pub volume: Option<String>,
@@ -20,7 +20,7 @@ pub struct Moment {
     pub slowest: Vec<Slow>,
 }
 
-impl Moment {
+impl CounterSnapshot {
     /// Of the mount that has this file.
     pub fn read(path: &Path) -> Result<Self> {
         let failed = || format!("cannot read the counters of {}", path.display());

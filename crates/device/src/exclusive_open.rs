@@ -1,4 +1,4 @@
-//! The exclusive claim of a block device. While it is held, the device can be neither mounted nor opened with `O_EXCL`
+//! An open of a block device with `O_EXCL`. While it is held, the device can be neither mounted nor opened with `O_EXCL`
 //! by others.
 use crate::DeviceError;
 use crate::OpenOptions;
@@ -8,15 +8,15 @@ use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// A claim that can be handed over: a mount of type `fuseblk` claims the device for the kernel and fails while it is held
-/// elsewhere.
+/// An exclusive open that can be handed over: a mount of type `fuseblk` opens the device exclusively for the kernel and
+/// fails while another has it.
 #[derive(Debug)]
-pub struct Claim {
+pub struct ExclusiveOpen {
     path: PathBuf,
     held: Mutex<Option<File>>,
 }
 
-impl Claim {
+impl ExclusiveOpen {
     pub(crate) fn take(path: &Path) -> Result<Self, DeviceError> {
         let path = std::path::absolute(path).map_err(|e| DeviceError::io("open", path, e))?;
         let held = Mutex::new(Some(open_exclusively(&path)?));
@@ -28,12 +28,12 @@ impl Claim {
         &self.path
     }
 
-    /// Releases the claim; the device stays open.
+    /// Ends the exclusive open; the device stays open for I/O.
     pub fn release(&self) {
         *self.held.lock() = None;
     }
 
-    /// Claims the device again.
+    /// Opens the device exclusively again.
     pub fn retake(&self) -> Result<(), DeviceError> {
         let mut held = self.held.lock();
         if held.is_none() {
@@ -43,7 +43,7 @@ impl Claim {
     }
 }
 
-/// On a block device `O_EXCL` without `O_CREAT` means: fail when it is mounted or otherwise claimed.
+/// On a block device `O_EXCL` without `O_CREAT` means: fail when it is mounted or opened exclusively by another.
 fn open_exclusively(path: &Path) -> Result<File, DeviceError> {
     let flags = OFlags::EXCL.bits().cast_signed();
     let read_only = OpenOptions { read_only: true, ..OpenOptions::default() };

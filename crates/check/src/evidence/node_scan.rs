@@ -1,13 +1,13 @@
 //! All nodes by their addresses.
 use crate::CheckError;
-use crate::evidence::{Bitmap, Item, Ledger, Ssa, Volume};
+use crate::evidence::{Bitmap, Item, MultisetHash, Ssa, Volume};
 use segno_format::Nid;
 use segno_format::geometry::NAT_PER_BLOCK;
 use segno_format::nat::{RawNatEntry, nat_index};
 use std::collections::HashMap;
 
 /// The nodes of a volume, collected in one pass over the NAT.
-pub(crate) struct Census {
+pub(crate) struct NodeScan {
     /// Their addresses, by block of the main area.
     pub places: Bitmap,
     /// Those of inodes.
@@ -17,29 +17,29 @@ pub(crate) struct Census {
     pub stored_in_use: Vec<u16>,
 }
 
-impl Census {
+impl NodeScan {
     /// `None` if an entry contradicts the SIT or another entry.
     pub(crate) fn take(
         volume: &Volume<'_>,
         ssa: &Ssa<'_>,
-        ledger: &mut Ledger,
+        hash: &mut MultisetHash,
     ) -> Result<Option<Self>, CheckError> {
         let blocks = volume.geo.main_blocks();
-        let mut census = Self {
+        let mut scan = Self {
             places: Bitmap::new(blocks),
             inodes: Bitmap::new(blocks),
             versions: HashMap::new(),
             stored_in_use: Vec::new(),
         };
         let mut fits = true;
-        census.stored_in_use = volume.nat.scan(|nid, entry| {
-            fits = fits && census.add(volume, nid, &entry);
-            ledger.expect(Item::node(nid, entry.owner().0, entry.addr()));
+        scan.stored_in_use = volume.nat.scan(|nid, entry| {
+            fits = fits && scan.add(volume, nid, &entry);
+            hash.expect(Item::node(nid, entry.owner().0, entry.addr()));
             if ssa.has_entry(entry.addr()) {
-                ledger.expect(Item::node_block(entry.addr(), nid.0));
+                hash.expect(Item::node_block(entry.addr(), nid.0));
             }
         })?;
-        Ok(fits.then_some(census))
+        Ok(fits.then_some(scan))
     }
 
     fn add(&mut self, volume: &Volume<'_>, nid: Nid, entry: &RawNatEntry) -> bool {

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 /// Sections by valid blocks, with the first key of each number.
 #[derive(Clone, Debug)]
-pub struct Firsts {
+pub struct Buckets {
     sets: Vec<BTreeSet<Key>>,
     /// Kept apart, so that a pick reads one array.
     first: Vec<Option<Key>>,
 }
 
-impl Firsts {
+impl Buckets {
     pub fn new(per_sec: u32) -> Self {
         let n = per_sec as usize + 1;
         Self { sets: vec![BTreeSet::new(); n], first: vec![None; n] }

@@ -32,8 +32,8 @@ pub const STOPPED: u8 = 75;
 const DEATHS: usize = 3;
 const WITHIN: Duration = Duration::from_secs(60);
 
-/// A mount that is kept.
-pub struct Keeper {
+/// A mount that is restored after the death of its server.
+pub struct Supervisor {
     pub image: PathBuf,
     pub dir: PathBuf,
     /// Command line of the server.
@@ -52,7 +52,7 @@ enum End {
     Died(String),
 }
 
-impl Keeper {
+impl Supervisor {
     /// Keeps the mount until it is unmounted; reports when the first server responds.
     pub fn run(&self, readiness: Readiness, verbose: bool) -> Outcome {
         set_child_subreaper(Some(getpid())).context("cannot become the reaper of servers")?;

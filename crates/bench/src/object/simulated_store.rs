@@ -29,7 +29,7 @@ pub struct Conditions {
 }
 
 #[derive(Clone)]
-pub struct Weather {
+pub struct SimulatedStore {
     inner: Arc<InMemory>,
     conditions: Conditions,
     rng: Arc<Mutex<Rng>>,
@@ -47,7 +47,7 @@ async fn transfer(way: &Mutex<Instant>, bytes: u64) {
     sleep_until(arrives).await;
 }
 
-impl Weather {
+impl SimulatedStore {
     pub fn new(conditions: Conditions, seed: u64) -> Self {
         let way = || Arc::new(Mutex::new(Instant::now()));
         let rng = Arc::new(Mutex::new(Rng::new(seed)));
@@ -65,20 +65,20 @@ impl Weather {
     }
 }
 
-impl fmt::Debug for Weather {
+impl fmt::Debug for SimulatedStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Weather")
+        f.write_str("SimulatedStore")
     }
 }
 
-impl fmt::Display for Weather {
+impl fmt::Display for SimulatedStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Weather")
+        f.write_str("SimulatedStore")
     }
 }
 
 #[async_trait]
-impl ObjectStore for Weather {
+impl ObjectStore for SimulatedStore {
     async fn put_opts(&self, at: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
         transfer(&self.sent, payload.content_length() as u64).await;
         self.request().await?;

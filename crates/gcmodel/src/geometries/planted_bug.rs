@@ -5,7 +5,7 @@ use segno_clean::need::Figures;
 
 /// One rule that is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Plant {
+pub enum PlantedBug {
     /// The floor leaves out the nodes that the checkpoint writes.
     Floor,
     /// The floor leaves out the nodes that recovery writes again.
@@ -28,7 +28,7 @@ pub enum Plant {
     Alone,
 }
 
-impl Plant {
+impl PlantedBug {
     pub const ALL: [Self; 10] = [
         Self::Floor,
         Self::Logged,

@@ -1,4 +1,4 @@
-//! Names that lead to the wrong file.
+//! Directory entries with the inode number of another file.
 //!
 //! A damaged inode number in a directory gives one file a name too many and takes one from another. The first
 //! file is recognized by its link count, and by the name in its inode, which is in another place.
@@ -27,24 +27,24 @@ struct Uneven {
 }
 
 /// A name that is not the own one of a file with names to spare.
-struct Misleading {
+struct SurplusName {
     dir: u32,
     i: usize,
     ino: u32,
 }
 
-/// Leads names back to the files that lack them. Of a file with one link, a name that another file may have
+/// Redirects names to the files that lack them. Of a file with one link, a name that another file may have
 /// had is removed.
 pub(crate) fn run(state: &mut State<'_>, dirs: &mut Dirs, hidden: &BTreeSet<u32>) -> Result<()> {
     let mut uneven = uneven(state, dirs, hidden)?;
     if uneven.spare.is_empty() {
         return Ok(());
     }
-    let all = misleading(state, dirs, &uneven)?;
+    let all = surplus_names(state, dirs, &uneven)?;
     uneven.lacking.retain(|_, l| l.missing as usize <= all.len());
     let mut removed: BTreeMap<u32, BTreeSet<usize>> = BTreeMap::new();
     for name in all {
-        if one(state, dirs, &mut uneven, &name)? {
+        if redirect_one(state, dirs, &mut uneven, &name)? {
             removed.entry(name.dir).or_default().insert(name.i);
         }
     }
@@ -79,7 +79,7 @@ fn uneven(state: &State<'_>, dirs: &Dirs, hidden: &BTreeSet<u32>) -> Result<Unev
     Ok(out)
 }
 
-fn misleading(state: &State<'_>, dirs: &Dirs, uneven: &Uneven) -> Result<Vec<Misleading>> {
+fn surplus_names(state: &State<'_>, dirs: &Dirs, uneven: &Uneven) -> Result<Vec<SurplusName>> {
     let mut own: BTreeMap<u32, (u32, Vec<u8>)> = BTreeMap::new();
     for &ino in uneven.spare.keys() {
         let block = state.block(ino)?;
@@ -93,22 +93,27 @@ fn misleading(state: &State<'_>, dirs: &Dirs, uneven: &Uneven) -> Result<Vec<Mis
     for (&at, dir) in dirs {
         let is_other = |ino, name| own.get(&ino).is_some_and(|own| (own.0, &own.1) != (at, name));
         let found = dir.names.iter().enumerate().filter(|(_, n)| is_other(n.ino, &n.name));
-        out.extend(found.map(|(i, n)| Misleading { dir: at, i, ino: n.ino }));
+        out.extend(found.map(|(i, n)| SurplusName { dir: at, i, ino: n.ino }));
     }
     Ok(out)
 }
 
-/// Leads one name back if it is known where; whether it is to be removed.
-fn one(state: &mut State<'_>, dirs: &mut Dirs, uneven: &mut Uneven, m: &Misleading) -> Result<bool> {
-    let Some(&(spare, links)) = uneven.spare.get(&m.ino).filter(|(spare, _)| *spare > 0) else {
+/// Redirects one name if its file is known; whether it is to be removed.
+fn redirect_one(
+    state: &mut State<'_>,
+    dirs: &mut Dirs,
+    uneven: &mut Uneven,
+    surplus: &SurplusName,
+) -> Result<bool> {
+    let Some(&(spare, links)) = uneven.spare.get(&surplus.ino).filter(|(spare, _)| *spare > 0) else {
         return Ok(false);
     };
-    let is_dir = state.block(m.ino)?.view::<RawInode>().is_dir();
-    let dir = dirs.get_mut(&m.dir).ok_or(FOUND)?;
-    let name = dir.names.get(m.i).ok_or(FOUND)?;
+    let is_dir = state.block(surplus.ino)?.view::<RawInode>().is_dir();
+    let dir = dirs.get_mut(&surplus.dir).ok_or(FOUND)?;
+    let name = dir.names.get(surplus.i).ok_or(FOUND)?;
     let other_type = name.stored_type != name.file_type;
     let shown = text::name(&name.name);
-    let target = match recorded(uneven, m.dir, &name.name) {
+    let target = match recorded(uneven, surplus.dir, &name.name) {
         // If a file has several links, only a wrong type shows which name is wrong.
         None if links > 1 && !other_type => return Ok(false),
         None => only(uneven, name.stored_type),
@@ -116,18 +121,18 @@ fn one(state: &mut State<'_>, dirs: &mut Dirs, uneven: &mut Uneven, m: &Misleadi
     };
     let found = target.is_some();
     if let Some(ino) = target {
-        lead(dir, m.i, ino, uneven)?;
-        state.note(ino, format!("its name {shown} led to inode {}", m.ino));
+        redirect(dir, surplus.i, ino, uneven)?;
+        state.note(ino, format!("its name {shown} led to inode {}", surplus.ino));
     } else if !is_dir && (other_type || !uneven.lacking.is_empty()) {
         dir.dirty = true;
         state.lose(
-            m.dir,
-            format!("name {shown} led to inode {}, which has another one, and is removed", m.ino),
+            surplus.dir,
+            format!("name {shown} led to inode {}, which has another one, and is removed", surplus.ino),
         );
     } else {
         return Ok(false);
     }
-    uneven.spare.insert(m.ino, (spare - 1, links));
+    uneven.spare.insert(surplus.ino, (spare - 1, links));
     Ok(!found)
 }
 
@@ -144,7 +149,7 @@ fn only(uneven: &Uneven, kind: u8) -> Option<u32> {
     found.next().is_none().then_some(first)
 }
 
-fn lead(dir: &mut Dir, i: usize, ino: u32, uneven: &mut Uneven) -> Result<()> {
+fn redirect(dir: &mut Dir, i: usize, ino: u32, uneven: &mut Uneven) -> Result<()> {
     let name = dir.names.get_mut(i).ok_or(FOUND)?;
     let lacking = uneven.lacking.get_mut(&ino).ok_or(RepairError::Invariant("the inode lacks a name"))?;
     (name.ino, name.file_type) = (ino, lacking.kind);

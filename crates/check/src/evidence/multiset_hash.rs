@@ -35,14 +35,14 @@ impl Item {
     }
 }
 
-pub(crate) struct Ledger {
+pub(crate) struct MultisetHash {
     keys: RandomState,
     sum: u64,
     /// The volume has summaries, which record the owners of data blocks.
     summaries: bool,
 }
 
-impl Ledger {
+impl MultisetHash {
     pub(crate) fn new(summaries: bool) -> Self {
         Self { keys: RandomState::new(), sum: 0, summaries }
     }
@@ -89,17 +89,17 @@ mod tests {
 
     #[test]
     fn order_does_not_matter_and_number_does() {
-        let mut ledger = Ledger::new(true);
-        ledger.expect(name(4, Some(3)));
-        ledger.expect(Item::node(Nid(4), 4, BlockAddr(100)));
-        let mut branch = ledger.branch();
+        let mut hash = MultisetHash::new(true);
+        hash.expect(name(4, Some(3)));
+        hash.expect(Item::node(Nid(4), 4, BlockAddr(100)));
+        let mut branch = hash.branch();
         branch.find(Item::node(Nid(4), 4, BlockAddr(100)));
         branch.find(name(4, Some(3)));
-        assert!(!ledger.balances());
-        ledger.merge(&branch);
-        assert!(ledger.balances());
-        ledger.find(name(4, Some(3)));
-        assert!(!ledger.balances(), "a second time");
+        assert!(!hash.balances());
+        hash.merge(&branch);
+        assert!(hash.balances());
+        hash.find(name(4, Some(3)));
+        assert!(!hash.balances(), "a second time");
     }
 
     #[test]
@@ -120,10 +120,10 @@ mod tests {
             (name(4, Some(3)), name(4, Some(5))),
             (name(4, Some(3)), name(5, Some(3))),
         ] {
-            let mut ledger = Ledger::new(true);
-            ledger.expect(expected);
-            ledger.find(found);
-            assert!(!ledger.balances(), "{expected:?} and {found:?}");
+            let mut hash = MultisetHash::new(true);
+            hash.expect(expected);
+            hash.find(found);
+            assert!(!hash.balances(), "{expected:?} and {found:?}");
         }
     }
 }

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 const DEPTH: usize = 256;
 
 /// A deleted inode.
-pub struct Dead {
+pub struct DeletedInode {
     /// Its last version.
     pub file: Opened,
     /// Names from below the root.
@@ -22,7 +22,7 @@ pub struct Dead {
 
 /// All deleted files; directories only as parts of their paths.
 #[must_use]
-pub fn deleted(volume: &Volume<'_>, tree: &Tree) -> Vec<Dead> {
+pub fn deleted(volume: &Volume<'_>, tree: &Tree) -> Vec<DeletedInode> {
     let mut names: HashMap<u32, (u32, Vec<u8>)> = HashMap::new();
     let mut found = Vec::new();
     let mut inos: Vec<u32> = volume.nodes.inodes().map(|n| n.nid).collect();
@@ -51,7 +51,7 @@ pub fn deleted(volume: &Volume<'_>, tree: &Tree) -> Vec<Dead> {
         let mut path = path_of(tree, &live, &names, parent);
         path.push(name);
         let choose = choose(volume, file.node.ino, lifetime);
-        out.push(Dead { file: file.open(volume, &choose), path, parent });
+        out.push(DeletedInode { file: file.open(volume, &choose), path, parent });
     }
     out
 }
@@ -137,7 +137,7 @@ fn choose<'d>(
     }
 }
 
-impl Dead {
+impl DeletedInode {
     /// When its directory changed last, if that is live: by then it was gone.
     pub(super) fn parent_changed(&self, volume: &Volume<'_>, tree: &Tree) -> Option<u64> {
         let record = tree.record(tree.find(self.parent)?)?;

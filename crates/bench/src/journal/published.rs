@@ -8,7 +8,7 @@ use crate::page::{Table, short};
 use crate::place::Place;
 use crate::sample::Sample;
 
-/// All that claims are compared with.
+/// All that the published figures are compared with.
 pub struct Found<'a> {
     pub rows: &'a [JournalRow],
     pub place: &'a Place,
@@ -16,7 +16,7 @@ pub struct Found<'a> {
     pub recovered: Vec<Recovered>,
 }
 
-/// Claims by workload: our name, the paper's name, the factor by which journaling takes less time, the change of the mean latency in percent.
+/// Published figures by workload: our name, the paper's name, the factor by which journaling takes less time, the change of the mean latency in percent.
 const STEPS: [(&str, &str, &str, &str); 4] = [
     ("mkdir", "mkdir", "2.4", "− 23"),
     ("rmdir", "rmdir", "1.7", "− 35"),
@@ -43,26 +43,32 @@ const WHY_RECOVERY: &str =
 pub fn table(found: &Found<'_>) -> Table {
     let engine = format!("engine, {}", found.place.describe());
     let mut rows: Vec<[String; 5]> = Vec::new();
-    let mut claim = |claim: &str, paper: &str, measured: Option<String>, source: &str, why: &str| {
+    let mut compare = |figure: &str, paper: &str, measured: Option<String>, source: &str, why: &str| {
         let row =
-            |measured| [claim.to_owned(), paper.to_owned(), measured, source.to_owned(), why.to_owned()];
+            |measured| [figure.to_owned(), paper.to_owned(), measured, source.to_owned(), why.to_owned()];
         rows.extend(measured.map(row));
     };
     for (ours, name, paper, _) in STEPS {
         let measured = against(found.rows, ours, ratio_of_journaling, |v| format!("{} ×", short(v)));
-        claim(&format!("journal time, {name}"), &format!("{paper} times less"), measured, &engine, WHY_TIME);
+        compare(
+            &format!("journal time, {name}"),
+            &format!("{paper} times less"),
+            measured,
+            &engine,
+            WHY_TIME,
+        );
     }
     for (ours, name, _, paper) in STEPS {
         let measured = against(found.rows, ours, change_of_latency, |v| format!("{v:+.0} %"));
-        claim(&format!("mean latency, {name}"), &format!("{paper} %"), measured, &engine, WHY_LATENCY);
+        compare(&format!("mean latency, {name}"), &format!("{paper} %"), measured, &engine, WHY_LATENCY);
     }
-    claim("throughput", THROUGHPUT, throughput(found.rows), &engine, WHY_THROUGHPUT);
+    compare("throughput", THROUGHPUT, throughput(found.rows), &engine, WHY_THROUGHPUT);
     for (mode, paper) in RECOVERED {
         let measured = found.lost.iter().find(|l| l.mode == mode).map(recovered);
         let what = format!("files recovered, {}", mode.name());
-        claim(&what, &format!("{paper} %"), measured, "engine in memory, simulated clock", WHY_RECOVERED);
+        compare(&what, &format!("{paper} %"), measured, "engine in memory, simulated clock", WHY_RECOVERED);
     }
-    claim("recovery time", RECOVERY, recovery_time(&found.recovered), "engine in memory", WHY_RECOVERY);
+    compare("recovery time", RECOVERY, recovery_time(&found.recovered), "engine in memory", WHY_RECOVERY);
     Table {
         title: "Claims of F2FSJ and this run".into(),
         head: ["claim", "paper", "measured", "source", "why they differ"].map(str::to_owned).into(),
@@ -162,15 +168,15 @@ mod tests {
         ]
     }
 
-    fn measured(rows: &[JournalRow], claim: &str) -> Option<String> {
+    fn measured(rows: &[JournalRow], figure: &str) -> Option<String> {
         let place = Place::memory(1 << 20);
         let found = Found { rows, place: &place, lost: Vec::new(), recovered: Vec::new() };
-        table(&found).rows.into_iter().find(|r| r[0] == claim).map(|r| r[2].clone())
+        table(&found).rows.into_iter().find(|r| r[0] == figure).map(|r| r[2].clone())
     }
 
     /// Four steps of 25 ms and applies of 100 are 200 ms of journaling.
     #[test]
-    fn a_claim_is_of_whole_commits_and_applies_against_both_classic_modes() {
+    fn a_figure_is_of_whole_commits_and_applies_against_both_classic_modes() {
         let rows = rows(5);
         assert_eq!(measured(&rows, "journal time, mkdir").as_deref(), Some("2 ×; 5 ×"));
         assert_eq!(measured(&rows, "mean latency, mkdir").as_deref(), Some("-50 %; -75 %"));
@@ -187,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_result_page_has_every_claim() {
+    fn the_result_page_has_every_published_figure() {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/results/journal.md");
         let page = std::fs::read_to_string(page).unwrap();
         for (_, name, time, latency) in STEPS {
