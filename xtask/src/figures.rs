@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Args;
 
-/// Crates that users never run.
-const LABORATORY: [&str; 5] = ["bench", "gcmodel", "lab", "sim", "testkit"];
+/// Longest files that are listed.
+const LONGEST: usize = 10;
 /// Tasks, each with an expression that is in every file of the product that does it, and in no other.
 const PLACES: [(&str, &str); 5] = [
     ("encode a checkpoint pack", "cp_pack_total_block_count = "),
@@ -37,17 +37,23 @@ impl Figures {
     pub fn run(self) -> Result<ExitCode> {
         let here = || Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("");
         let root = self.root.unwrap_or_else(here);
-        let sources = sources(&root.join("crates"))?;
-        let (laboratory, product): (Vec<_>, Vec<_>) =
-            sources.iter().partition(|source| LABORATORY.contains(&source.krate.as_str()));
+        let (product, laboratory) = (sources(&root.join("crates"))?, sources(&root.join("lab"))?);
         let lines = |of: &[&Source]| of.iter().map(|source| source.code().count()).sum::<usize>();
         println!("lines without tests, comments and blank lines");
-        println!("  product {}, laboratory {}", lines(&product), lines(&laboratory));
+        let all = |of: &[Source]| lines(&of.iter().collect::<Vec<_>>());
+        println!("  product {}, laboratory {}", all(&product), all(&laboratory));
         let mut crates: Vec<&str> = product.iter().map(|source| source.krate.as_str()).collect();
         crates.dedup();
         for krate in crates {
-            let own: Vec<_> = product.iter().copied().filter(|source| source.krate == krate).collect();
+            let own: Vec<_> = product.iter().filter(|source| source.krate == krate).collect();
             println!("  {krate:12} {:6}", lines(&own));
+        }
+        let mut longest: Vec<_> = product.iter().chain(&laboratory).collect();
+        longest.sort_by_key(|source| std::cmp::Reverse(source.text.lines().count()));
+        println!("longest files, with comments");
+        for source in longest.iter().take(LONGEST) {
+            let path = source.path.strip_prefix(&root).unwrap_or(&source.path);
+            println!("  {:5} {}", source.text.lines().count(), path.display());
         }
         println!("files of the product that");
         for (what, expression) in PLACES {
@@ -61,7 +67,7 @@ impl Figures {
             println!("  {name}: {}", engine().map(|source| source.methods(name)).sum::<usize>());
         }
         println!("in the engine, per 1,000 lines");
-        let own: Vec<_> = engine().copied().collect();
+        let own: Vec<_> = engine().collect();
         let per_thousand = |n: usize| 1000.0 * n as f64 / lines(&own).max(1) as f64;
         let invariants = own.iter().flat_map(|source| source.code()).filter(|line| asserts(line)).count();
         println!("  {:.1} assertions of release builds", per_thousand(invariants));

@@ -40,7 +40,7 @@ fn not_found(here: &Path) -> anyhow::Error {
     let command = std::env::args().nth(1).unwrap_or_default();
     anyhow!(
         "`segno {command}` needs the program {PROGRAM}, which is neither in {} nor in PATH; \
-         build it with `cargo build --release -p segno-lab`, or install it with `cargo install --path crates/lab`",
+         build it with `cargo build --release -p segno-lab`, or install it with `cargo install --path lab/lab`",
         here.display()
     )
 }

@@ -47,7 +47,6 @@ mod s3;
 mod salvage;
 mod security;
 mod shell;
-mod sizes;
 #[cfg(feature = "store")]
 mod store;
 #[cfg(feature = "store")]

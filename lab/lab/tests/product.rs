@@ -11,9 +11,8 @@ const LABORATORY: [&str; 5] = ["bench", "gcmodel", "lab", "sim", "testkit"];
 const PLANTED: [&str; 3] = ["planted", "mutant", "sabotage"];
 
 fn product_crates() -> Vec<PathBuf> {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let mut found: Vec<PathBuf> = fs::read_dir(crates).unwrap().map(|e| e.unwrap().path()).collect();
-    found.retain(|dir| !LABORATORY.contains(&dir.file_name().unwrap().to_str().unwrap()));
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates");
+    let mut found: Vec<PathBuf> = fs::read_dir(&crates).unwrap().map(|e| e.unwrap().path()).collect();
     assert!(found.len() >= 20 && found.contains(&crates.join("store")), "{found:?}");
     found.sort();
     found
@@ -44,6 +43,61 @@ fn no_product_crate_has_planted_bugs() {
             assert_eq!(line, None, "{}: {word}", source.display());
         }
     }
+}
+
+/// The drawing of ARCHITECTURE.md, from the top down.
+fn floors() -> Vec<Vec<String>> {
+    let page =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ARCHITECTURE.md")).unwrap();
+    let drawing = page.split("```text\n").nth(1).unwrap().split("```").next().unwrap().to_owned();
+    let crates = |line: &str| line.get(21..).unwrap().split_whitespace().map(str::to_owned).collect();
+    drawing.lines().map(crates).collect()
+}
+
+/// Crates of this workspace on which a crate depends, but for its tests.
+fn dependencies(dir: &Path) -> Vec<String> {
+    let manifest = fs::read_to_string(dir.join("Cargo.toml")).unwrap();
+    let mut section = String::new();
+    let mut found = Vec::new();
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            section = line.to_owned();
+        } else if section.ends_with("dependencies]") && !section.contains("dev-") {
+            let name = line.split(['=', '.']).next().unwrap().trim();
+            found.extend(
+                name.strip_prefix("segno")
+                    .map(|rest| if rest.is_empty() { "segno" } else { &rest[1..] }.to_owned()),
+            );
+        }
+    }
+    found
+}
+
+#[test]
+fn crates_depend_on_lower_floors() {
+    let floors = floors();
+    let floor_of = |name: &str| floors.iter().position(|floor| floor.iter().any(|on_it| on_it == name));
+    let mut drawn: Vec<String> = floors.iter().flatten().cloned().collect();
+    drawn.sort();
+    let name = |dir: &PathBuf| dir.file_name().unwrap().to_str().unwrap().to_owned();
+    assert_eq!(
+        drawn,
+        product_crates().iter().map(name).collect::<Vec<_>>(),
+        "crates in the drawing and in the folder"
+    );
+    let mut seen = 0;
+    for dir in product_crates() {
+        let own = floor_of(&name(&dir));
+        for dependency in dependencies(&dir) {
+            assert!(
+                floor_of(&dependency) > own,
+                "{} depends on {dependency}, on no lower floor",
+                dir.display()
+            );
+            seen += 1;
+        }
+    }
+    assert!(seen > 80, "only {seen} dependencies were found");
 }
 
 /// Only `segno-engine` names its feature `lab`: to define it, and for its own tests.

@@ -9,9 +9,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Relative to the root of the sources.
-const MUTANTS: &str = "crates/lab/mutants";
+const MUTANTS: &str = "lab/mutants";
 /// Files and directories of the root that are copied.
-const COPIED: [&str; 5] = ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml", "crates", "xtask"];
+const COPIED: [&str; 6] = ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml", "crates", "lab", "xtask"];
 
 /// A bug that a patch brings.
 pub struct Mutant {

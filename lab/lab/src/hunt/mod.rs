@@ -24,7 +24,7 @@ const SECONDS_A_DAY: u64 = 86_400;
 
 /// Build the engine with known bugs and check that the crash tests find each of them
 ///
-/// A mutant is a patch of crates/lab/mutants. All of them are applied to one copy of the sources, in target/mutants,
+/// A mutant is a patch of lab/mutants. All of them are applied to one copy of the sources, in target/mutants,
 /// and one is chosen when the copy runs. Takes the sources and cargo. Exit code 1 if a mutant was not found.
 #[derive(clap::Args)]
 pub struct Args {

@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn the_result_page_has_every_published_figure() {
-        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/results/journal.md");
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab/results/journal.md");
         let page = std::fs::read_to_string(page).unwrap();
         for (_, name, time, latency) in STEPS {
             for line in [
