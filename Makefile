@@ -12,9 +12,6 @@
 
 .PHONY: all deb demo fmt install manual models programs setup static test uninstall wheel
 
-# Modules that a macro declares, which cargo fmt does not find.
-COMMANDS := $(wildcard crates/cli/src/commands/*.rs crates/cli/src/commands/*/mod.rs)
-
 all: programs manual
 
 # Two builds: in one, the program would link an engine with the laboratory's access. The C library is of the first.
@@ -28,7 +25,7 @@ demo: setup programs
 # The dev profile is optimised enough for the tests, checks arithmetic and lock ranks, and builds faster than release.
 test: setup
 	scripts/deny
-	cargo fmt --all --check -- $(COMMANDS)
+	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo test --workspace --no-fail-fast
 	cargo clippy -p segno-cli --no-default-features --all-targets -- -D warnings
@@ -54,7 +51,7 @@ models:
 	cargo run -p segno-sim --features shuttle --example schedules -- 0 10000
 
 fmt:
-	cargo fmt --all -- $(COMMANDS)
+	cargo fmt --all
 
 setup:
 	@scripts/setup

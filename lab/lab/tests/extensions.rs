@@ -57,6 +57,6 @@ fn a_mount_option_is_added_as_described() {
 #[test]
 fn a_subcommand_is_added_as_described() {
     let text = section("Adding a subcommand");
-    assert_eq!(apply(&text), 19);
-    assert!(text.contains("In all 19 lines"));
+    assert_eq!(apply(&text), 20);
+    assert!(text.contains("In all 20 lines"));
 }
