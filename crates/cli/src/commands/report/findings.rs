@@ -37,6 +37,12 @@ const CHECKPOINTS_PERCENT: u64 = 10;
 /// Fewer events say nothing.
 const EVENTS_LEAST: u64 = 100;
 const AMPLIFIED: f64 = 3.0;
+/// From this number of write requests on, their size is that of the workload.
+const WRITES_LEAST: u64 = 10_000;
+/// Smaller writes cost a request more than their bytes do.
+const SMALL_WRITE: u64 = 16 << 10;
+/// With an fsync for fewer writes, the kernel gathers few of them.
+const WRITES_PER_FSYNC: u64 = 8;
 /// Values of the counter `fsync_mode`.
 const POSIX: u64 = 1;
 const NOBARRIER: u64 = 2;
@@ -51,6 +57,7 @@ pub fn of(state: &State<'_>) -> Vec<Finding> {
         all.extend(broken(&state.name, counters));
         all.extend(durability(&state.name, counters));
         all.extend(speed(&state.name, counters));
+        all.extend(small_writes(&state.name, counters, &state.options));
     }
     all.extend(options(&state.name, &state.options));
     all.sort_by_key(|f| f.level != Level::Serious);
@@ -259,6 +266,26 @@ fn speed(dir: &str, counters: &[Reading]) -> Vec<Finding> {
     all.into_iter().flatten().collect()
 }
 
+/// Small writes of which each is a request, and the option with which the kernel gathers them.
+fn small_writes(dir: &str, counters: &[Reading], given: &[String]) -> Option<Finding> {
+    let value = |name| counters::value(counters, name);
+    let (writes, bytes, fsyncs) = (value("fuse_write"), value("user_bytes"), value("fsyncs"));
+    let is_small = bytes <= writes.saturating_mul(SMALL_WRITE);
+    let are_gathered = fsyncs.saturating_mul(WRITES_PER_FSYNC) <= writes;
+    let has_option = given.iter().any(|word| word == "writeback_cache");
+    advice(
+        writes >= WRITES_LEAST && is_small && are_gathered && !has_option,
+        format!(
+            "{writes} write requests had {} on average, with {fsyncs} fsyncs among them",
+            size::human(bytes.checked_div(writes).unwrap_or_default())
+        ),
+        format!(
+            "`segno umount {dir}`, then mount it again with -o writeback_cache, so that the kernel gathers small writes; a crash then \
+             loses more of what was not fsynced"
+        ),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -289,6 +316,27 @@ Linux and fsck.f2fs do not know the journal: after a crash they would change the
         assert_eq!(facts(&durability("mnt", &counters)), expected);
         let safe = counters::sample(&[("journal_bytes_size", 4 << 20), ("journal_guard", 1)]);
         assert_eq!(facts(&durability("mnt", &safe)), "");
+    }
+
+    #[test]
+    fn small_writes_without_fsync_recommend_writeback_cache() {
+        let found = |writes, bytes, fsyncs, options: &[&str]| {
+            let counters =
+                counters::sample(&[("fuse_write", writes), ("user_bytes", bytes), ("fsyncs", fsyncs)]);
+            let options: Vec<String> = options.iter().map(ToString::to_string).collect();
+            small_writes("mnt", &counters, &options)
+        };
+        let small = found(10_000, 10_000 << 12, 1250, &["cache=64M"]).unwrap();
+        assert_eq!(small.fact, "10000 write requests had 4.0 KiB on average, with 1250 fsyncs among them");
+        assert!(small.advice.contains("-o writeback_cache"));
+        for (writes, bytes, fsyncs, options) in [
+            (9_999, 9_999 << 12, 0, &[][..]),
+            (10_000, 10_000 << 15, 0, &[]),
+            (10_000, 10_000 << 12, 1251, &[]),
+            (10_000, 10_000 << 12, 0, &["writeback_cache"]),
+        ] {
+            assert!(found(writes, bytes, fsyncs, options).is_none(), "{writes} {bytes} {fsyncs} {options:?}");
+        }
     }
 
     #[test]
