@@ -1,11 +1,13 @@
 //! The `segno` command: formats, mounts, checks and inspects F2FS volumes. `segno-lab` mounts test devices with it.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic))]
 
 #[macro_use]
 mod out;
 
 mod advice;
+#[cfg(all(feature = "jemalloc", target_arch = "x86_64", not(test)))]
+mod allocator;
 mod command_line;
 mod commands;
 mod completion;
