@@ -20,6 +20,7 @@ mod suites;
 mod twin;
 mod virtiofs;
 mod waf;
+mod words;
 
 use std::process::ExitCode;
 
@@ -54,6 +55,7 @@ enum Command {
     Stale(stale::Stale),
     Virtiofs(virtiofs::Virtiofs),
     Waf(waf::Waf),
+    Words(words::Words),
 }
 
 fn main() -> ExitCode {
@@ -78,6 +80,7 @@ fn main() -> ExitCode {
         Command::Stale(stale) => stale.run(),
         Command::Virtiofs(virtiofs) => virtiofs.run(),
         Command::Waf(waf) => waf.run(),
+        Command::Words(words) => words.run(),
     };
     result.unwrap_or_else(|error| {
         // Names of files may be in it, and those may hold anything.

@@ -75,7 +75,7 @@ pub use session::{Queues, Transport};
 pub use stop::shut_down_read_only;
 pub use system_log::{Severity, SystemLog};
 pub use traffic::Traffic;
-pub use transport::sched_idle::permit_sched_idle;
+pub use transport::scheduling::permit_sched_idle;
 
 /// Messages of the protocol, for sessions that serve other file systems than volumes.
 pub mod protocol {

@@ -5,8 +5,7 @@ use crate::mount::Mounted;
 use crate::options::{Choice, FuseOptions};
 use crate::page_cache::PageCache;
 use crate::transport::classic::{self, clone_device};
-use crate::transport::colocation::Colocation;
-use crate::transport::sched_idle::IdlePolicy;
+use crate::transport::scheduling::Scheduling;
 use crate::transport::uring::Worker;
 use crate::wire::InitFlags;
 use derive_more::Display;
@@ -121,11 +120,11 @@ impl Session {
                 Transport::IoUring { queues, threads }
             }
             Err(why) => {
-                let colocation = Arc::new(Colocation::new(Arc::new(IdlePolicy::new(!opts.no_sched_idle))));
+                let scheduling = Arc::new(Scheduling::new(!opts.no_sched_idle));
                 for i in 0..threads {
                     let own = if i == 0 { dev.clone() } else { Arc::new(clone_device(&dev)?) };
-                    let (fs, colocation) = (fs.clone(), colocation.clone());
-                    let serve = move || classic::serve(&own, &*fs, MAX_WRITE as usize, &colocation);
+                    let (fs, scheduling) = (fs.clone(), scheduling.clone());
+                    let serve = move || classic::serve(&own, &*fs, MAX_WRITE as usize, &scheduling);
                     spawn_classic(i, &end, serve)?;
                 }
                 Transport::Classic { threads, why }
@@ -212,17 +211,17 @@ fn workers(opts: &FuseOptions) -> io::Result<(usize, Vec<PendingWorker>)> {
     } else {
         opts.threads.div_ceil(queues)
     };
-    let policy = Arc::new(IdlePolicy::new(!opts.no_sched_idle));
+    let scheduling = Arc::new(Scheduling::new(!opts.no_sched_idle));
     let all = (0..queues).flat_map(|queue| (0..each).map(move |_| queue as u16));
-    Ok((queues, all.map(|queue| spawn_worker(queue, policy.clone())).collect::<io::Result<_>>()?))
+    Ok((queues, all.map(|queue| spawn_worker(queue, scheduling.clone())).collect::<io::Result<_>>()?))
 }
 
-fn spawn_worker(queue: u16, policy: Arc<IdlePolicy>) -> io::Result<PendingWorker> {
+fn spawn_worker(queue: u16, scheduling: Arc<Scheduling>) -> io::Result<PendingWorker> {
     let (made, is_made) = mpsc::channel();
     let (start, started) = mpsc::channel::<Served>();
     let (register, registered) = mpsc::channel();
     thread::Builder::new().name(format!("fuse-cpu{queue}")).spawn(move || {
-        let mut worker = match Worker::new(queue, MAX_WRITE as usize, policy) {
+        let mut worker = match Worker::new(queue, MAX_WRITE as usize, &scheduling) {
             Ok(worker) => worker,
             Err(e) => return drop(made.send(Err(e))),
         };

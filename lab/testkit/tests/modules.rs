@@ -223,7 +223,7 @@ fn circle(order: &BTreeMap<&str, BTreeMap<String, String>>) -> Option<Vec<String
 fn modules_of_a_folder_have_an_order() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates");
     let mut names: Vec<String> =
-        fs::read_dir(crates).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        fs::read_dir(&crates).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
     names.retain(|n| !EXEMPT.contains(&n.as_str()));
     assert!(names.len() > 15, "the crates were not found: {names:?}");
     names.sort();

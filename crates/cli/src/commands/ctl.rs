@@ -36,7 +36,7 @@ pub const SETTINGS: [Setting; 4] = [
     Setting {
         name: "fsync.lookup",
         values: "list|global|shadow",
-        help: "how fsync finds dirty nodes: in the file's list, among those of all files as the kernel does, or in the \
+        help: "how fsync finds dirty nodes: in the file's list, in one list of all files as the kernel does, or in the \
                list while counting what global would visit",
         attribute: LOOKUP_XATTR,
     },

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::expect_used, clippy::panic)]
 
 mod after_crash;
+mod agreement;
 mod authority;
 mod auto_unmount;
 mod build;

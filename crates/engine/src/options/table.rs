@@ -132,11 +132,9 @@ pub const OWN: &[Row<Parsed>] = &[
         "while the journal is in use, other implementations mount the volume read-only",
         |s| &mut s.options.guard,
     ),
-    switch(
-        "node_limit",
-        "refuse nodes beyond the number up to which `segno info` says that space is guarded",
-        |s| s.options.node_limit = true,
-    ),
+    switch("node_limit", "refuse nodes beyond the number for which `segno info` shows guarded space", |s| {
+        s.options.node_limit = true
+    }),
 ];
 
 /// The four systems and the behaviour that they replace, for comparison.
@@ -152,7 +150,7 @@ pub const EXPERIMENTS: &[Row<Parsed>] = &[
     ),
     words(
         "fsync_lookup",
-        "how fsync finds dirty nodes: in a list by file, or for comparison among those of all files as the kernel \
+        "how fsync finds dirty nodes: in a list by file, or for comparison in one list of all files as the kernel \
          does; shadow uses the list and counts what global would visit",
         &[
             ("list", |s| s.options.fsync_lookup = FsyncLookup::List),
@@ -173,8 +171,8 @@ pub const EXPERIMENTS: &[Row<Parsed>] = &[
     ),
     words(
         "lifetime",
-        "separate data that is overwritten soon from the rest, where files have no hint of their own; it costs no memory \
-         for blocks and stops by itself where writes are spread evenly",
+        "separate data that is overwritten soon from the rest, where files have no write hint; it costs no memory \
+         for blocks and stops where writes are spread evenly",
         &[("on", |s| s.options.lifetime = true), ("off", |s| s.options.lifetime = false)],
     ),
     value(
@@ -188,7 +186,7 @@ pub const EXPERIMENTS: &[Row<Parsed>] = &[
         "exclusive_streams",
         "auto|N",
         "auto",
-        "number of files that may have a log of their own during writeback",
+        "number of files that may have separate logs during writeback",
         Parsed::exclusive_streams,
     ),
 ];

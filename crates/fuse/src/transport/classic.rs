@@ -1,10 +1,8 @@
 //! Requests through /dev/fuse: read(2) returns a request, write(2) sends the reply. Each thread has its own descriptor,
 //! as a reply must go to the descriptor that its request was read from.
-use super::colocation::Colocation;
 use super::memory::{Buffer, PAGE};
 use super::message::reply_to;
-use super::sched_idle::{PROMPT, ReplyThread};
-use super::slice;
+use super::scheduling::Scheduling;
 use crate::file_system::FileSystem;
 use crate::wire::InHeader;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
@@ -12,7 +10,6 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, read, write};
 use rustix::ioctl::{Setter, ioctl, opcode};
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 use zerocopy::FromBytes;
 
@@ -50,26 +47,15 @@ pub(crate) fn serve(
     dev: &OwnedFd,
     fs: &dyn FileSystem,
     payload: usize,
-    colocation: &Arc<Colocation>,
+    scheduling: &Scheduling,
 ) -> io::Result<()> {
     let (mut incoming, mut outgoing) = (Buffer::new(payload + PAGE)?, Buffer::new(payload + PAGE)?);
-    // Without it requests are served, too, only later.
-    let _shorter = slice::shorten();
-    let replies = ReplyThread::new(colocation.policy());
-    colocation.join();
+    let thread = scheduling.of_device();
     while let Some(message) = receive(dev, &mut incoming)? {
-        if let Ok((head, _)) = InHeader::read_from_prefix(message) {
-            colocation.count(&head);
-        }
-        if !colocation.is_bound() {
-            replies.restore();
-        }
-        let Some(reply) = replies.serve(|| reply_to(fs, message, outgoing.bytes())) else { continue };
-        if colocation.is_bound() && message.len() + reply.len() <= PROMPT {
-            replies.deliver(|| send(dev, reply))?;
-        } else {
-            send(dev, reply)?;
-        }
+        // A message without a header has no caller.
+        let head = InHeader::read_from_prefix(message).map_or_else(|_| InHeader::default(), |(head, _)| head);
+        let Some(reply) = thread.serve(&head, || reply_to(fs, message, outgoing.bytes())) else { continue };
+        thread.deliver(message.len() + reply.len(), || send(dev, reply))?;
     }
     Ok(())
 }

@@ -3,10 +3,8 @@
 //! ring. The entry is available exactly while the thread is idle, so a thread that waits for the disk does
 //! not delay other requests. The kernel prefers the entry returned last, so a single client is served by one
 //! thread with warm caches.
-use super::affinity::Affinity;
 use super::memory::{Buffer, PAGE};
-use super::sched_idle::{IdlePolicy, PROMPT, ReplyThread};
-use super::slice;
+use super::scheduling::{PROMPT, QueueThread, Scheduling};
 use crate::file_system::{self, Answer, FileSystem};
 use crate::request::{Malformed, Request};
 use crate::wire::{InHeader, Opcode, OutHeader, RingEntry, WRITE_CACHE, WriteIn};
@@ -16,7 +14,6 @@ use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::io::Errno;
 use std::io;
-use std::sync::Arc;
 use zerocopy::{FromBytes, IntoBytes};
 
 const REGISTER: u32 = 1;
@@ -44,8 +41,7 @@ pub(crate) struct Worker {
     names: Vec<u8>,
     /// The command to submit: operation and commit id.
     command: (u32, u64),
-    replies: ReplyThread,
-    affinity: Affinity,
+    thread: QueueThread,
     /// The last request had cached pages to write.
     writes_back: bool,
 }
@@ -78,25 +74,21 @@ fn enable(ring: &IoUring<Entry128, cqueue::Entry>, dev: &OwnedFd) -> io::Result<
 
 impl Worker {
     /// Makes an entry for the queue of a CPU. Called by the thread that serves it.
-    pub(crate) fn new(queue: u16, payload: usize, policy: Arc<IdlePolicy>) -> io::Result<Self> {
-        // Without it requests are served, too, only later.
-        let _shorter = slice::shorten();
-        let affinity = Affinity::new(queue);
+    pub(crate) fn new(queue: u16, payload: usize, scheduling: &Scheduling) -> io::Result<Self> {
+        let thread = scheduling.of_queue(queue);
         let ring = restricted()?;
         let mut memory = Buffer::new(PAGE + payload)?;
         let at = memory.address().expose_provenance();
         let buffers = [at, HEADER_LEN, at + PAGE, payload];
         let place = memory.bytes().get_mut(BUFFERS_AT..BUFFERS_AT + size_of_val(&buffers));
         place.ok_or(io::ErrorKind::InvalidInput)?.copy_from_slice(buffers.as_bytes());
-        let replies = ReplyThread::new(policy);
         Ok(Self {
             queue,
             ring,
             memory,
             names: Vec::new(),
             command: (REGISTER, 0),
-            replies,
-            affinity,
+            thread,
             writes_back: false,
         })
     }
@@ -126,10 +118,10 @@ impl Worker {
                     if prompt {
                         self.push()?;
                         // An entry that is not submitted now is submitted with the wait.
-                        let _submitted = self.replies.deliver(|| self.ring.submit());
+                        let _submitted = self.thread.deliver(|| self.ring.submit());
                         continue;
                     }
-                    self.replies.restore();
+                    self.thread.deliver_later();
                 }
             }
             self.push()?;
@@ -138,13 +130,7 @@ impl Worker {
 
     /// Submits the pushed entry and waits for a completion.
     fn wait(&mut self) -> io::Result<i32> {
-        if self.affinity.is_unbound() {
-            // Submitted first, so that the caller does not wait for the migration.
-            let _submitted = self.ring.submit();
-            self.affinity.rebind();
-        } else {
-            self.affinity.count_request();
-        }
+        self.thread.before_wait(|| drop(self.ring.submit()));
         loop {
             match self.ring.submit_and_wait(1) {
                 Err(e) if e.kind() != io::ErrorKind::Interrupted => return Err(e),
@@ -183,10 +169,6 @@ impl Worker {
         ) else {
             return (0, true);
         };
-        // At SCHED_IDLE it would wait for every other thread once more when the device has answered.
-        if Opcode::from_wire(head.opcode).is_some_and(Opcode::is_sync) {
-            self.replies.restore();
-        }
         let arg = head_page.get(ARG_AT..ENTRY_AT).unwrap_or_default();
         let sent = entry.payload_sz as usize;
         let write = (head.opcode == Opcode::Write as u32).then_some(arg);
@@ -197,13 +179,13 @@ impl Worker {
         let answer = if write.is_some() {
             let mut small = [0; SMALL];
             let data = payload.get(..sent).unwrap_or_default();
-            let answer = self.replies.serve(|| answer(fs, head, arg, data, &mut small));
+            let answer = self.thread.serve(&head, || answer(fs, head, arg, data, &mut small));
             payload.iter_mut().zip(small).for_each(|(to, from)| *to = from);
             answer
         } else {
             self.names.clear();
             self.names.extend_from_slice(payload.get(..sent).unwrap_or_default());
-            self.replies.serve(|| answer(fs, head, arg, &self.names, payload))
+            self.thread.serve(&head, || answer(fs, head, arg, &self.names, payload))
         };
         let (len, error) = match answer {
             Answer::Nothing => (0, 0),

@@ -15,7 +15,7 @@ crates/clean/src/policy/mod.rs and crates/cli/src/commands/ctl.rs; a test compar
 
 `segno mount -o OPTION,… IMAGE DIR`, or the fourth field of fstab. Of repeated options the last one wins. Unknown options are
 errors. All options of the kernel's F2FS up to Linux 7.3 are below: as options, aliases, words without effect, or refusals.
-`segno mount -v` names those of them that were given and have no effect.
+`segno mount -v` names the ones that were given and have no effect.
 ";
 
 fn render() -> String {

@@ -144,7 +144,7 @@ pub const REFUSED: &[Refused] = &[
     ),
     refused(
         "reserve_root=* reserve_node=* resuid=* resgid=*",
-        "no space can be kept for one user; leave it out, cleaning has a reserve of its own",
+        "no space can be kept for one user; leave it out, cleaning has its own reserve",
     ),
     refused("errors=panic", "a server cannot stop the machine; use errors=remount-ro"),
     refused(

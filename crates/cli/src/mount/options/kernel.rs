@@ -96,7 +96,7 @@ fn usual_lines() {
     assert_eq!(
         said,
         format!(
-            "mount option {word} is not supported: no space can be kept for one user; leave it out, cleaning has a reserve of its own"
+            "mount option {word} is not supported: no space can be kept for one user; leave it out, cleaning has its own reserve"
         )
     );
 }

@@ -20,9 +20,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-/// Largest transfer whose caller is taken to wait for the reply. Longer ones are readahead or writeback, after which the
-/// thread should be ready for the next request.
-pub(super) const PROMPT: usize = 16 << 10;
 /// A delivery takes some microseconds unless the CPU is contended.
 const SLOW_DELIVERY: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
@@ -32,7 +29,7 @@ const SCAN_INTERVAL: Duration = Duration::from_millis(10);
 /// State shared by the threads of a session. Concurrent updates of `paused_until` may overwrite each other: they
 /// describe the same contention.
 #[derive(Debug)]
-pub(crate) struct IdlePolicy {
+pub(super) struct IdlePolicy {
     started: Instant,
     /// End of the pause, in microseconds from `started`.
     paused_until: AtomicU64,
@@ -65,7 +62,7 @@ struct ThreadState {
 
 impl IdlePolicy {
     /// `permitted`: threads may switch policies if they can.
-    pub(crate) fn new(permitted: bool) -> Self {
+    pub(super) fn new(permitted: bool) -> Self {
         // Tested on a new thread, as it may be unable to leave `SCHED_IDLE` again.
         let allowed = permitted && thread::spawn(can_switch_policy).join().unwrap_or(false);
         let watcher = if allowed { Watcher::start() } else { None };
@@ -73,7 +70,7 @@ impl IdlePolicy {
     }
 
     /// Whether replies are delivered at `SCHED_IDLE` now.
-    pub(crate) fn is_in_force(&self) -> bool {
+    pub(super) fn is_in_force(&self) -> bool {
         self.watcher.is_some() && micros(self.started.elapsed()) >= self.paused_until.load(Ordering::Relaxed)
     }
 
@@ -84,13 +81,13 @@ impl IdlePolicy {
 
 /// Handle of the calling thread.
 #[derive(Debug)]
-pub(crate) struct ReplyThread {
+pub(super) struct ReplyThread {
     shared: Arc<IdlePolicy>,
     state: Arc<ThreadState>,
 }
 
 impl ReplyThread {
-    pub(crate) fn new(shared: Arc<IdlePolicy>) -> Self {
+    pub(super) fn new(shared: Arc<IdlePolicy>) -> Self {
         // SAFETY: takes no argument and returns the id of the calling thread.
         let thread = unsafe { libc::gettid() };
         let state =
@@ -100,7 +97,7 @@ impl ReplyThread {
     }
 
     /// Serves one request, with its progress visible to the watcher.
-    pub(crate) fn serve<R>(&self, request: impl FnOnce() -> R) -> R {
+    pub(super) fn serve<R>(&self, request: impl FnOnce() -> R) -> R {
         self.state.progress.fetch_add(1, Ordering::Relaxed);
         let done = request();
         self.state.progress.fetch_add(1, Ordering::Relaxed);
@@ -108,7 +105,7 @@ impl ReplyThread {
     }
 
     /// Delivers a reply at `SCHED_IDLE` if that is possible. The policy stays in force after this returns.
-    pub(crate) fn deliver<R>(&self, submit: impl FnOnce() -> R) -> R {
+    pub(super) fn deliver<R>(&self, submit: impl FnOnce() -> R) -> R {
         let (shared, state) = (&self.shared, &self.state);
         let Some(watcher) = &shared.watcher else { return submit() };
         let start = shared.started.elapsed();
@@ -134,7 +131,7 @@ impl ReplyThread {
     }
 
     /// Restores the normal policy.
-    pub(crate) fn restore(&self) {
+    pub(super) fn restore(&self) {
         self.state.restore(0);
     }
 }

@@ -6,7 +6,7 @@
 //! `SCHED_IDLE`, so that the caller stays there. Another caller, an fsync or a wait for a device ends this:
 //! the scheduler places the threads again, and requests of several callers are served in parallel.
 use super::sched_idle::IdlePolicy;
-use crate::wire::{InHeader, Opcode};
+use crate::wire::InHeader;
 use parking_lot::Mutex;
 use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_setaffinity};
 use segno_device::before_waits;
@@ -29,7 +29,7 @@ thread_local! {
 /// State shared by the threads of a session. Concurrent updates of the counters may overwrite each other: then there are
 /// several callers.
 #[derive(Debug)]
-pub(crate) struct Colocation {
+pub(super) struct Colocation {
     policy: Arc<IdlePolicy>,
     /// CPUs on which the process may run; `None` if they cannot be changed.
     allowed: Option<CpuSet>,
@@ -54,7 +54,7 @@ struct Binding {
 }
 
 impl Colocation {
-    pub(crate) fn new(policy: Arc<IdlePolicy>) -> Self {
+    pub(super) fn new(policy: Arc<IdlePolicy>) -> Self {
         Self {
             policy,
             allowed: sched_getaffinity(None).ok(),
@@ -65,24 +65,20 @@ impl Colocation {
         }
     }
 
-    pub(crate) fn policy(&self) -> Arc<IdlePolicy> {
-        self.policy.clone()
-    }
-
     /// Adds the calling thread. It must not end before the others do.
-    pub(crate) fn join(self: &Arc<Self>) {
+    pub(super) fn join(self: &Arc<Self>) {
         self.binding.lock().threads.push(gettid());
         OWN.set(Some(self.clone()));
         before_waits(Some(a_wait_begins));
     }
 
     /// Counts a request. Requests of the kernel itself have no caller.
-    pub(crate) fn count(&self, head: &InHeader) {
+    pub(super) fn count(&self, head: &InHeader) {
         if head.pid == 0 {
             return;
         }
         let other = self.caller.swap(head.pid, Ordering::Relaxed) != head.pid;
-        if other || Opcode::from_wire(head.opcode).is_some_and(Opcode::is_sync) {
+        if other || super::is_sync(head) {
             return self.end_run();
         }
         let run = self.run.fetch_add(1, Ordering::Relaxed).saturating_add(1);
@@ -92,7 +88,7 @@ impl Colocation {
     }
 
     /// Whether threads are bound to the CPU of the only caller.
-    pub(crate) fn is_bound(&self) -> bool {
+    pub(super) fn is_bound(&self) -> bool {
         self.bound.load(Ordering::Relaxed)
     }
 
@@ -155,6 +151,7 @@ fn cpu_of(thread: u32) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::Opcode;
     use rustix::thread::sched_getcpu;
     use std::thread;
 
