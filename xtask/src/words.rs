@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use regex::Regex;
+use regex::bytes::{Regex, RegexBuilder};
 
 /// One regular expression a line.
 const PATTERNS: &str = include_str!("../words.txt");
@@ -44,7 +44,8 @@ impl Words {
             for (number, line) in text.lines().enumerate() {
                 let Some(prose) = prose(&relative, line) else { continue };
                 count.lines += 1;
-                let hits = patterns.iter().map(|pattern| pattern.find_iter(prose).count()).sum::<usize>();
+                let hits =
+                    patterns.iter().map(|pattern| pattern.find_iter(prose.as_bytes()).count()).sum::<usize>();
                 count.hits += hits;
                 if hits > 0 && self.show.as_ref() == Some(&area) {
                     println!("{relative}:{}: {}", number + 1, line.trim());
@@ -68,7 +69,11 @@ fn print(counts: &BTreeMap<String, Count>) {
 
 fn patterns() -> Result<Vec<Regex>> {
     let lines = PATTERNS.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-    lines.map(|line| Regex::new(line).with_context(|| format!("words.txt: {line}"))).collect()
+    lines
+        .map(|line| {
+            RegexBuilder::new(line).unicode(false).build().with_context(|| format!("words.txt: {line}"))
+        })
+        .collect()
 }
 
 /// The crate of a source, or a document.
@@ -111,7 +116,7 @@ mod tests {
     #[test]
     fn patterns_are_found_in_prose_only() {
         let patterns = patterns().unwrap();
-        let hits = |line: &str| patterns.iter().map(|p| p.find_iter(line).count()).sum::<usize>();
+        let hits = |line: &str| patterns.iter().map(|p| p.find_iter(line.as_bytes()).count()).sum::<usize>();
         assert!(patterns.len() > 8);
         assert_eq!(prose("crates/a/src/b.rs", "let behind = 1;"), None);
         let comment = prose("crates/a/src/b.rs", "let x = 1; // the ring behind the volume").unwrap();
