@@ -4,7 +4,7 @@ mod present;
 
 pub use present::{create, left_by, local, open};
 #[cfg(feature = "store")]
-pub use present::{device, drain, fenced, has_writer, with_left};
+pub use present::{device, drain, fenced, has_writer, with_spool};
 
 use segno_format::BLOCK_SIZE;
 use segno_mkfs::{MkfsOptions, plan};
@@ -38,8 +38,8 @@ pub struct Settings {
     /// Bytes that it may take.
     pub cache_bytes: u64,
     pub writeback: bool,
-    /// Read the volume with the staged objects of the cache that the store lacks.
-    pub with_left: bool,
+    /// Read the volume with the spooled objects of the cache that the store lacks.
+    pub with_spool: bool,
 }
 
 impl Default for Settings {
@@ -52,7 +52,7 @@ impl Default for Settings {
             cache: None,
             cache_bytes: 1 << 30,
             writeback: false,
-            with_left: false,
+            with_spool: false,
         }
     }
 }

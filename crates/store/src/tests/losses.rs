@@ -2,7 +2,7 @@
 //! the last one, whose writer may have been cut off.
 use super::*;
 use crate::StoreError;
-use crate::names::Name;
+use crate::wire::names::Name;
 
 /// Commits of the log, the last of epoch 1, whose writer was killed.
 const COMMITS: u64 = 12;
@@ -115,7 +115,8 @@ fn the_end_of_an_earlier_epoch_that_the_store_lost_is_damage() {
 /// Volumes of earlier versions have no marks, and the window of commits in flight decides.
 #[test]
 fn without_marks_a_gap_with_a_window_of_commits_behind_it_is_damage() {
-    use crate::commit::{self, Session};
+    use crate::fence::epoch::{EpochClaim, Session};
+    use crate::log::commit;
     let with_gap = |gap: u64| {
         let store = store(71, Faults::default());
         drop(create(&store, SMALL));
@@ -123,11 +124,11 @@ fn without_marks_a_gap_with_a_window_of_commits_behind_it_is_damage() {
         runtime().block_on(async {
             use crate::stats::Cause;
             let remote =
-                crate::remote::Remote::new(Arc::new(store.clone()), prefix(), Duration::from_secs(9));
-            let volume = crate::recover::volume(&remote).await.unwrap();
-            let unmarked = crate::records::Volume { marked: false, ..volume };
+                crate::wire::remote::Remote::new(Arc::new(store.clone()), prefix(), Duration::from_secs(9));
+            let volume = crate::log::volume::read(&remote).await.unwrap();
+            let unmarked = crate::log::volume::Volume { marked: false, ..volume };
             remote.put(Name::Volume, unmarked.encode(), Cause::Open).await.unwrap();
-            let session = crate::claim::take(&remote, &unmarked, 2, None).await.unwrap();
+            let session = EpochClaim::default().take(&remote, unmarked.session(2).unwrap()).await.unwrap();
             for seq in (1..=COMMITS).filter(|&seq| seq != gap) {
                 let bytes =
                     commit::commit(&Session { marked: false, ..session }, Default::default(), seq, &[], &[]);

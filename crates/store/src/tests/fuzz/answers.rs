@@ -1,10 +1,10 @@
 //! Answers of S3 to all requests of the device: any status, headers and body that a server may send.
 use super::super::runtime;
 use crate::Result;
-use crate::names::Name;
-use crate::remote::Remote;
 use crate::stats::Cause;
-use crate::transport::Checked;
+use crate::wire::names::Name;
+use crate::wire::remote::Remote;
+use crate::wire::transport::Checked;
 use async_trait::async_trait;
 use bytes::Bytes;
 use object_store::aws::AmazonS3Builder;
@@ -120,7 +120,7 @@ fn seeds() -> Vec<Vec<u8>> {
 }
 
 /// For most inputs, sets the announced length to that of the body.
-fn mend(input: &mut Vec<u8>, rng: &mut Rng) {
+fn fix_checksums(input: &mut Vec<u8>, rng: &mut Rng) {
     let Some(end) = input.windows(2).position(|w| w == b"\n\n") else { return };
     let len = input.len() - end - 2;
     let name = b"Content-Length: ";
@@ -222,7 +222,7 @@ fn fuzz_answers() {
         b"\x1b[2J",
     ];
     let client = Client::new();
-    let mutator = Mutator { seeds: seeds(), words, resized: 3, kept: 1, mend: &mend };
+    let mutator = Mutator { seeds: seeds(), words, resized: 3, kept: 1, mend: &fix_checksums };
     let target = Target {
         name: "answers",
         runs: 1_000,

@@ -1,8 +1,11 @@
 //! Records with right checksums.
-use crate::commit::{self, Marks, Op, Run, Session};
-use crate::map::{Geometry, Map};
-use crate::names::ObjectId;
-use crate::records::{CacheOf, Holder, Volume, decode_map, encode_map};
+use crate::fence::epoch::Session;
+use crate::fence::owner::{CacheId, Owner};
+use crate::log::commit::{self, Marks, Op, Run};
+use crate::log::map::{Geometry, Map};
+use crate::log::map_record::{decode_map, encode_map};
+use crate::log::volume::Volume;
+use crate::wire::names::ObjectId;
 use crate::{Result, StoreError};
 use segno_format::BLOCK_SIZE;
 use segno_testkit::Rng;
@@ -14,8 +17,8 @@ const VOLUME: Volume = Volume { id: ID, geometry: GEOMETRY, unfenced: true, mark
 /// The place of the map and of commits.
 const EPOCH: u32 = 2;
 const SEQ: u64 = 9;
-/// Bytes of the tail of an object of the log: magic number, length of the record, inline blocks, checksum.
-const TAIL: usize = 20;
+/// Bytes of the trailer of an object of the log: magic number, length of the record, inline blocks, checksum.
+const TRAILER: usize = 20;
 const CRC: usize = 4;
 const MAGIC: usize = 8;
 
@@ -39,18 +42,18 @@ fn seeds() -> Vec<Vec<u8>> {
     let session = Session { volume: ID, id: [2; 16], epoch: EPOCH, marked: true };
     let old = Session { marked: false, ..session };
     let marks = Marks { stored: 5, acknowledged: 7 };
-    let holder = Holder {
+    let owner = Owner {
         session: [1; 16],
         host: "host".into(),
         boot: "boot".into(),
         pid: 7,
-        cache: Some(CacheOf { id: [4; 16], path: "/var/cache/segno".into() }),
+        cache: Some(CacheId { id: [4; 16], path: "/var/cache/segno".into() }),
     };
     let all = [
         (0, VOLUME.encode()),
         (0, Volume { marked: false, ..VOLUME }.encode()),
-        (1, holder.encode()),
-        (1, Holder { cache: None, ..holder }.encode()),
+        (1, owner.encode()),
+        (1, Owner { cache: None, ..owner }.encode()),
         (2, encode_map(&map, &ID, EPOCH, SEQ)),
         (3, commit::commit(&session, marks, SEQ, &ops, &[&[5; BLOCK_SIZE]])),
         (3, commit::merged(&session, marks, SEQ, 70_000, &ops)),
@@ -70,7 +73,7 @@ fn seal(record: &mut [u8], magic: [u8; MAGIC], rng: &mut Rng) {
     record[body..].copy_from_slice(&crc.to_le_bytes());
 }
 
-fn mend(input: &mut [u8], rng: &mut Rng) {
+fn fix_checksums(input: &mut [u8], rng: &mut Rng) {
     let Some((kind, bytes)) = input.split_first_mut() else { return };
     match kind {
         0 if rng.one_in(3) => seal(bytes, *b"SEGNOVO1", rng),
@@ -78,15 +81,15 @@ fn mend(input: &mut [u8], rng: &mut Rng) {
         1 => seal(bytes, *b"SEGNOEP1", rng),
         2 => seal(bytes, *b"SEGNOMP1", rng),
         _ => {
-            let Some(end) = bytes.len().checked_sub(TAIL) else { return };
-            let (rest, tail) = bytes.split_at_mut(end);
+            let Some(end) = bytes.len().checked_sub(TRAILER) else { return };
+            let (rest, trailer) = bytes.split_at_mut(end);
             let original = commit::seal(&Session { volume: ID, id: ID, epoch: 1, marked: true }, 1, 1);
             let magic = |at: usize| original[at..at + MAGIC].try_into().unwrap();
-            let len = u32::from_le_bytes(tail[MAGIC..MAGIC + 4].try_into().unwrap()) as usize;
+            let len = u32::from_le_bytes(trailer[MAGIC..MAGIC + 4].try_into().unwrap()) as usize;
             if let Some(at) = rest.len().checked_sub(len) {
                 seal(&mut rest[at..], magic(0), rng);
             }
-            seal(tail, magic(original.len() - TAIL), rng);
+            seal(trailer, magic(original.len() - TRAILER), rng);
         }
     }
 }
@@ -102,9 +105,9 @@ fn decode(kind: u8, bytes: &[u8]) -> Result<Result<(), String>> {
             same(!flags_are_exact || volume.encode() == bytes)
         }
         1 => {
-            let holder = Holder::decode(3, bytes)?;
-            let again = Holder::decode(3, &holder.encode())?;
-            same(holder == again && !format!("{} {}", holder.host, holder.boot).contains(char::is_control))
+            let owner = Owner::decode(3, bytes)?;
+            let again = Owner::decode(3, &owner.encode())?;
+            same(owner == again && !format!("{} {}", owner.host, owner.boot).contains(char::is_control))
         }
         2 => {
             let map = decode_map(&VOLUME, EPOCH, SEQ, bytes)?;
@@ -144,7 +147,7 @@ fn fuzz_records() {
         seeds: seeds(),
         kept: 1,
         resized: 5,
-        mend: &|input, rng| mend(input, rng),
+        mend: &|input, rng| fix_checksums(input, rng),
         ..Mutator::default()
     };
     let target = Target {
