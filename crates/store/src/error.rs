@@ -82,6 +82,8 @@ pub enum StoreError {
     SpoolElsewhere { owner: String, cache: String },
     #[error("the store changed while the volume was opened, {0} times in a row; try again")]
     Unsettled(u32),
+    #[error("no {0} can follow the last one")]
+    Exhausted(&'static str),
     #[error("{0}")]
     Geometry(&'static str),
     #[error("the runtime of the store cannot be started: {0}")]
@@ -122,9 +124,11 @@ impl StoreError {
             | Self::SpoolForeign { .. }
             | Self::SpoolGap { .. } => io::ErrorKind::StaleNetworkFileHandle,
             Self::Unconditional | Self::Refused { .. } => io::ErrorKind::Unsupported,
-            Self::Request { .. } | Self::Cache { .. } | Self::Unsettled(_) | Self::Runtime(_) => {
-                io::ErrorKind::Other
-            }
+            Self::Exhausted(_)
+            | Self::Request { .. }
+            | Self::Cache { .. }
+            | Self::Unsettled(_)
+            | Self::Runtime(_) => io::ErrorKind::Other,
         }
     }
 }

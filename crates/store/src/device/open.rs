@@ -2,7 +2,7 @@
 use crate::device::Options;
 use crate::fence::epoch::EpochClaim;
 use crate::fence::probe;
-use crate::ids::random;
+use crate::ids::{Epoch, LogPlace, random};
 use crate::local::cache::Local;
 use crate::log::map::{Geometry, Map};
 use crate::log::map_record::encode_map;
@@ -87,7 +87,7 @@ impl OpenVolume {
             settled,
         };
         let (volume, session, base, replayed) = (found.volume, found.session, found.base, found.replayed);
-        let state = Arc::new(Mutex::new(State::new(found.map, session.map_or(0, |s| s.epoch))));
+        let state = Arc::new(Mutex::new(State::new(found.map, session.map_or(Epoch::MKFS, |s| s.epoch))));
         let writeback = session.zip(local.as_ref().filter(|l| l.writeback)).map(|(session, local)| {
             let queue = Queue::new(session.epoch);
             let of = (session, state.clone());
@@ -156,8 +156,8 @@ pub(crate) async fn create(remote: &Remote, geometry: Geometry, force: bool, unf
     }
     remote.set_unfenced(!conditional);
     let volume = Volume { id: random()?, geometry, unfenced: !conditional, marked: true };
-    let map = encode_map(&Map::new(geometry), &volume.id, 0, 0);
-    remote.put(Name::Map { epoch: 0, seq: 0 }, map, Cause::Open).await?;
+    let map = encode_map(&Map::new(geometry), &volume.id, LogPlace::default());
+    remote.put(Name::Map(LogPlace::default()), map, Cause::Open).await?;
     match remote.create(Name::Volume, volume.encode(), Cause::Open).await? {
         Created::Ours => Ok(()),
         Created::Other(_) => Err(StoreError::Exists),
@@ -192,9 +192,8 @@ async fn find(remote: &Remote, options: &Options, local: Option<&Local>) -> Resu
         writeback: local.is_some_and(|local| local.writeback),
     };
     let found = open::writable(remote, &claim).await?;
-    let epoch = found.session.map_or(0, |s| s.epoch);
-    let (base, seq) = found.base;
-    let map = remote.head(Name::Map { epoch: base, seq }, Cause::Open).await?;
+    let epoch = found.session.map_or(Epoch::MKFS, |s| s.epoch);
+    let map = remote.head(Name::Map(found.base), Cause::Open).await?;
     let now = remote.head(Name::Epoch(epoch), Cause::Open).await?;
     let age = now.zip(map).and_then(|(now, map)| (now.last_modified - map.last_modified).to_std().ok());
     Ok((found, age.is_some_and(|age| age > options.grace)))

@@ -3,6 +3,7 @@ use crate::Result;
 use crate::device::open::{remote, runtime};
 use crate::fence::owner::{self, Owner};
 use crate::fence::{epoch, probe};
+use crate::ids::Epoch;
 use crate::log::recovery::seals;
 use crate::log::volume;
 use crate::notice::Observer;
@@ -59,7 +60,7 @@ pub fn ended(store: Arc<dyn ObjectStore>, prefix: &Path, pid: u32) -> Result<End
 
 pub(crate) async fn ending(remote: &Remote, pid: u32) -> Result<Ending> {
     let volume = volume::read(remote).await?;
-    let mut later: Option<(u32, Owner)> = None;
+    let mut later: Option<(Epoch, Owner)> = None;
     for epoch in epoch::list(remote).await?.into_iter().rev().take(EPOCHS) {
         let Some(owner) = owner::known(remote, epoch).await? else { continue };
         if !owner.is_here(pid) {
@@ -74,7 +75,9 @@ pub(crate) async fn ending(remote: &Remote, pid: u32) -> Result<Ending> {
         let other = later.filter(|(other, _)| by.is_none_or(|by| by == *other));
         let other = other.map(|(epoch, owner)| (epoch, owner.describe()));
         let other = other.or(by.map(|epoch| (epoch, "another writer".to_owned())));
-        return Ok(other.map_or(Ending::Open, |(epoch, owner)| Ending::TakenOver { epoch, owner }));
+        return Ok(
+            other.map_or(Ending::Open, |(epoch, owner)| Ending::TakenOver { epoch: epoch.get(), owner })
+        );
     }
     Ok(Ending::Closed)
 }

@@ -1,5 +1,6 @@
 //! Epochs: the time in which one mount writes. Of all writers that create one, one succeeds.
 use crate::fence::owner::{CacheId, Owner};
+use crate::ids::{Epoch, LogPlace, Seq};
 use crate::stats::Cause;
 use crate::wire::names::Name;
 use crate::wire::remote::{Created, Remote};
@@ -10,9 +11,16 @@ use crate::{Result, StoreError};
 pub(crate) struct Session {
     pub volume: [u8; 16],
     pub id: [u8; 16],
-    pub epoch: u32,
+    pub epoch: Epoch,
     /// Commits of the volume have marks.
     pub marked: bool,
+}
+
+impl Session {
+    /// A place in the log of its epoch.
+    pub(crate) fn place(&self, seq: Seq) -> LogPlace {
+        LogPlace::new(self.epoch, seq)
+    }
 }
 
 /// How a mount claims the next epoch.
@@ -37,14 +45,14 @@ impl EpochClaim {
             Created::Ours => Ok(session),
             Created::Other(bytes) => {
                 let owner = Owner::decode(epoch, &bytes)?.describe();
-                Err(StoreError::LostRace { epoch, owner })
+                Err(StoreError::LostRace { epoch: epoch.get(), owner })
             }
         }
     }
 }
 
 /// All epochs, in order.
-pub(crate) async fn list(remote: &Remote) -> Result<Vec<u32>> {
+pub(crate) async fn list(remote: &Remote) -> Result<Vec<Epoch>> {
     let names = remote.list("epoch", None, Cause::Open).await?;
     Ok(names
         .into_iter()

@@ -1,4 +1,5 @@
 //! The owner of an epoch: the object `epoch/E`, and whether its process may be alive.
+use crate::ids::Epoch;
 use crate::stats::Cause;
 use crate::wire::codec::{Decoder, Encoder, bytes_of};
 use crate::wire::names::Name;
@@ -42,7 +43,7 @@ impl Owner {
         bytes_of(e)
     }
 
-    pub(crate) fn decode(epoch: u32, bytes: &[u8]) -> Result<Self> {
+    pub(crate) fn decode(epoch: Epoch, bytes: &[u8]) -> Result<Self> {
         let mut d = Decoder::new(Name::Epoch(epoch), OWNER, bytes)?;
         let (session, host, boot, pid) = (d.array()?, d.text()?, d.text()?, d.u32()?);
         let cache = if d.is_at_end() { None } else { Some(CacheId { id: d.array()?, path: d.text()? }) };
@@ -98,32 +99,32 @@ fn has_ended(pid: u32) -> bool {
 
 /// Refuses an epoch without a seal whose owner may be alive, or may have left writes in a cache other than
 /// this one.
-pub(crate) async fn refuse(remote: &Remote, epoch: u32, ours: Option<&CacheId>) -> Result<()> {
+pub(crate) async fn refuse(remote: &Remote, epoch: Epoch, ours: Option<&CacheId>) -> Result<()> {
     let Some(found) = owner(remote, epoch).await? else { return Ok(()) };
     let owner = found.describe();
     match &found.cache {
         // Its cache is locked here, so it has ended, and everything in it was uploaded.
         Some(cache) if ours.is_some_and(|ours| ours.id == cache.id) => Ok(()),
-        _ if !found.is_gone() => Err(StoreError::Held { epoch, owner }),
+        _ if !found.is_gone() => Err(StoreError::Held { epoch: epoch.get(), owner }),
         Some(cache) => Err(StoreError::SpoolElsewhere { owner, cache: cache.path.clone() }),
         None => Ok(()),
     }
 }
 
 /// The session of an epoch.
-pub(crate) async fn session(remote: &Remote, epoch: u32) -> Result<Option<[u8; 16]>> {
+pub(crate) async fn session(remote: &Remote, epoch: Epoch) -> Result<Option<[u8; 16]>> {
     Ok(known(remote, epoch).await?.map(|owner| owner.session))
 }
 
 /// The owner of an epoch. A truncated object belongs to no writer, as each writer reads its object back.
-pub(crate) async fn known(remote: &Remote, epoch: u32) -> Result<Option<Owner>> {
+pub(crate) async fn known(remote: &Remote, epoch: Epoch) -> Result<Option<Owner>> {
     match owner(remote, epoch).await {
         Err(StoreError::Corrupt { .. }) => Ok(None),
         other => other,
     }
 }
 
-async fn owner(remote: &Remote, epoch: u32) -> Result<Option<Owner>> {
+async fn owner(remote: &Remote, epoch: Epoch) -> Result<Option<Owner>> {
     match remote.get(Name::Epoch(epoch), Cause::Open).await? {
         Some(bytes) => Owner::decode(epoch, &bytes).map(Some),
         None => Ok(None),
@@ -139,10 +140,10 @@ mod tests {
         let cache = Some(CacheId { id: [4; 16], path: "/var/cache/segno".into() });
         for cache in [None, cache] {
             let owner = Owner { session: [1; 16], host: "h".into(), boot: "b".into(), pid: 7, cache };
-            assert_eq!(Owner::decode(3, &owner.encode()).unwrap(), owner);
+            assert_eq!(Owner::decode(Epoch::new(3), &owner.encode()).unwrap(), owner);
         }
         let hostile =
             Owner { session: [1; 16], host: "h\u{1b}[2J\n".into(), boot: "b".into(), pid: 7, cache: None };
-        assert_eq!(Owner::decode(3, &hostile.encode()).unwrap().host, "h\u{fffd}[2J\u{fffd}");
+        assert_eq!(Owner::decode(Epoch::new(3), &hostile.encode()).unwrap().host, "h\u{fffd}[2J\u{fffd}");
     }
 }

@@ -1,6 +1,7 @@
 //! A cache on local disk: its options, and its parts for a mount.
 use crate::Result;
 use crate::fence::owner::CacheId;
+use crate::ids::Seq;
 use crate::local::cache_dir::CacheDir;
 use crate::local::disk::{Disk, Seen};
 use crate::local::spool::Spool;
@@ -54,7 +55,7 @@ impl Local {
     }
 
     /// Keeps the index of the pieces for the next mount, and the last commit that the store has.
-    pub(crate) fn save(&self, stored: Option<u64>) {
+    pub(crate) fn save(&self, stored: Option<Seq>) {
         let Some(disk) = &self.disk else { return };
         if let Some((seq, seen)) = stored.zip(disk.seen()) {
             disk.set_seen(Seen { seq, ..seen });

@@ -112,6 +112,7 @@ fn number(text: &str) -> Option<[u8; 16]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::{Epoch, Seq};
     use crate::local::disk::{Disk, Seen};
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
@@ -169,7 +170,7 @@ mod tests {
             symlink(&target, path.join(name)).unwrap();
             let opened = CacheDir::open(&path, &[1; 16]).and_then(|cache| {
                 let disk = Disk::open(&cache.dir, 1 << 20, [1; 16]).map_err(|e| cache.failed(&e))?;
-                disk.set_seen(Seen { epoch: 1, session: [5; 16], seq: 9 });
+                disk.set_seen(Seen { epoch: Epoch::new(1), session: [5; 16], seq: Seq::new(9) });
                 disk.save().map_err(|e| cache.failed(&e))
             });
             match name {
@@ -190,7 +191,7 @@ mod tests {
         let path = dir.path().join("cache");
         let cache = CacheDir::open(&path, &[1; 16]).unwrap();
         let disk = Disk::open(&cache.dir, 1 << 20, [1; 16]).unwrap();
-        disk.set_seen(Seen { epoch: 1, session: [5; 16], seq: 9 });
+        disk.set_seen(Seen { epoch: Epoch::new(1), session: [5; 16], seq: Seq::new(9) });
         disk.save().unwrap();
         let mut modes: Vec<(String, u32)> = fs::read_dir(&path)
             .unwrap()

@@ -2,6 +2,7 @@
 //! covers the identity of the piece and its object, so neither an old index nor damage gives other data, and
 //! no flush is needed.
 use crate::Result;
+use crate::ids::{Epoch, Seq};
 use crate::local::private_dir::PrivateDir;
 use crate::wire::codec::{Decoder, Encoder};
 use crate::wire::names::{Name, ObjectId};
@@ -36,11 +37,11 @@ type Key = (ObjectId, u32);
 /// when the store is set back to an earlier state, so pieces are used only if the store still has that state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
-    pub epoch: u32,
+    pub epoch: Epoch,
     /// The session of the epoch, which is random. A store that has it has all earlier epochs unchanged.
     pub session: [u8; 16],
     /// The last commit.
-    pub seq: u64,
+    pub seq: Seq,
 }
 
 pub(crate) struct Disk {
@@ -222,9 +223,9 @@ impl Disk {
     pub(crate) fn save(&self) -> io::Result<()> {
         let Some(seen) = self.seen() else { return Ok(()) };
         let mut e = Encoder::new(MAGIC);
-        e.u32(seen.epoch);
+        e.epoch(seen.epoch);
         e.raw(&seen.session);
-        e.u64(seen.seq);
+        e.seq(seen.seq);
         {
             let slots = self.slots.lock();
             e.u32(slots.places.len() as u32);
@@ -244,7 +245,7 @@ impl Disk {
 fn read_index(bytes: &[u8], limit: usize) -> Result<(Seen, Vec<(Key, Place)>)> {
     // The name is for messages, and no message is shown.
     let mut d = Decoder::new(Name::Volume, MAGIC, bytes)?;
-    let seen = Seen { epoch: d.u32()?, session: d.array()?, seq: d.u64()? };
+    let seen = Seen { epoch: d.epoch()?, session: d.array()?, seq: d.seq()? };
     let count = d.count(ENTRY)?;
     let mut entries = Vec::with_capacity(count);
     for _ in 0..count {
@@ -264,10 +265,10 @@ mod tests {
     use std::path::Path;
 
     const VOLUME: [u8; 16] = [3; 16];
-    const SEEN: Seen = Seen { epoch: 1, session: [5; 16], seq: 9 };
+    const SEEN: Seen = Seen { epoch: Epoch::new(1), session: [5; 16], seq: Seq::new(9) };
 
     fn id(number: u64) -> ObjectId {
-        ObjectId::Data { epoch: 1, number }
+        ObjectId::Data { epoch: Epoch::new(1), number }
     }
 
     fn open(dir: &Path, bytes: u64, volume: [u8; 16]) -> Disk {

@@ -156,6 +156,7 @@ impl Files {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::{Epoch, LogPlace};
     use std::fs;
 
     fn open(dir: &std::path::Path) -> Directory {
@@ -166,7 +167,7 @@ mod tests {
     fn objects_are_kept_in_files_and_incomplete_ones_removed() {
         let dir = tempfile::tempdir().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let (a, b) = (ObjectId::Data { epoch: 1, number: 2 }, ObjectId::Log { epoch: 1, seq: 3 });
+        let (a, b) = (ObjectId::Data { epoch: Epoch::new(1), number: 2 }, ObjectId::Log(LogPlace::of(1, 3)));
         runtime.block_on(async {
             let spool = open(dir.path());
             spool.put(a, Bytes::from_static(b"0123456789")).await.unwrap();

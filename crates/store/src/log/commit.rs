@@ -4,6 +4,7 @@
 //! are read in the same way. The record after them has the changes in order. The trailer has the length of both;
 //! it comes last, so a truncated object has none.
 use crate::fence::epoch::Session;
+use crate::ids::{Epoch, LogPlace, Seq};
 use crate::wire::codec::{Decoder, Encoder, bytes_of};
 use crate::wire::names::{Name, ObjectId};
 use crate::wire::pieces;
@@ -30,9 +31,9 @@ const MARKED: u8 = 3;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Marks {
     /// All commits up to this one were in the store.
-    pub stored: u64,
+    pub stored: Seq,
     /// All commits up to this one were acknowledged: they were in the store or in the local cache.
-    pub acknowledged: u64,
+    pub acknowledged: Seq,
 }
 
 /// An object of the log.
@@ -75,37 +76,37 @@ pub(crate) enum Entry {
         places: u32,
     },
     /// Ends the epoch. Written by the owner of this epoch, or by a later one.
-    Seal { by: u32 },
+    Seal { by: Epoch },
 }
 
 /// The object of a commit. `inline` has its inline blocks, and may be empty.
-pub(crate) fn commit(session: &Session, marks: Marks, seq: u64, ops: &[Op], inline: &[&[u8]]) -> Bytes {
+pub(crate) fn commit(session: &Session, marks: Marks, seq: Seq, ops: &[Op], inline: &[&[u8]]) -> Bytes {
     object(session, marks, seq, 1, ops, inline)
 }
 
 /// One object for several commits, which takes `places` places from `seq` on. It has no inline blocks.
-pub(crate) fn merged(session: &Session, marks: Marks, seq: u64, places: u32, ops: &[Op]) -> Bytes {
+pub(crate) fn merged(session: &Session, marks: Marks, seq: Seq, places: u32, ops: &[Op]) -> Bytes {
     object(session, marks, seq, places, ops, &[])
 }
 
-fn object(session: &Session, marks: Marks, seq: u64, places: u32, ops: &[Op], inline: &[&[u8]]) -> Bytes {
-    let id = ObjectId::Log { epoch: session.epoch, seq };
+fn object(session: &Session, marks: Marks, seq: Seq, places: u32, ops: &[Op], inline: &[&[u8]]) -> Bytes {
+    let place = session.place(seq);
     let blocks = inline.iter().map(|p| p.len()).sum::<usize>() / segno_format::BLOCK_SIZE;
     let mut out = Vec::with_capacity(pieces::encoded_len(blocks as u32) + 64 + ops.len() * 28);
-    pieces::encode(&session.volume, id, inline, &mut out);
+    pieces::encode(&session.volume, ObjectId::Log(place), inline, &mut out);
     let mut record = Encoder::new(RECORD);
     let kind = match places {
         _ if session.marked => MARKED,
         1 => COMMIT,
         _ => MERGED,
     };
-    header(&mut record, session, session.epoch, seq, kind);
+    header(&mut record, session, place, kind);
     if kind != COMMIT {
         record.u32(places);
     }
     if kind == MARKED {
-        record.u64(marks.stored);
-        record.u64(marks.acknowledged);
+        record.seq(marks.stored);
+        record.seq(marks.acknowledged);
     }
     record.u32(ops.len() as u32);
     ops.iter().for_each(|op| put_op(&mut record, op));
@@ -113,25 +114,23 @@ fn object(session: &Session, marks: Marks, seq: u64, places: u32, ops: &[Op], in
 }
 
 /// A seal that this session writes to end an epoch.
-pub(crate) fn seal(by: &Session, epoch: u32, seq: u64) -> Bytes {
+pub(crate) fn seal(by: &Session, place: LogPlace) -> Bytes {
     let mut record = Encoder::new(RECORD);
-    header(&mut record, by, epoch, seq, SEAL);
-    record.u32(by.epoch);
+    header(&mut record, by, place, SEAL);
+    record.epoch(by.epoch);
     close(Vec::new(), record, 0)
 }
 
-fn header(record: &mut Encoder, session: &Session, epoch: u32, seq: u64, kind: u8) {
+fn header(record: &mut Encoder, session: &Session, place: LogPlace, kind: u8) {
     record.raw(&session.volume);
     record.raw(&session.id);
-    record.u32(epoch);
-    record.u64(seq);
+    record.place(place);
     record.u8(kind);
 }
 
 fn put_op(record: &mut Encoder, op: &Op) {
     let (kind, zone, start, len) = match *op {
-        Op::Run(Run { zone, start, len, object: ObjectId::Data { .. }, .. }) => (0, zone, start, len),
-        Op::Run(Run { zone, start, len, object: ObjectId::Log { .. }, .. }) => (1, zone, start, len),
+        Op::Run(Run { zone, start, len, object, .. }) => (object.numbers().0, zone, start, len),
         Op::Reset(zone) => (2, zone, 0, 0),
         Op::Finish(zone) => (3, zone, 0, 0),
         Op::Discard { zone, start, len } => (4, zone, start, len),
@@ -141,9 +140,7 @@ fn put_op(record: &mut Encoder, op: &Op) {
     record.u16(start);
     record.u16(len);
     if let Op::Run(run) = op {
-        let (ObjectId::Data { epoch, number } | ObjectId::Log { epoch, seq: number }) = run.object;
-        record.u32(epoch);
-        record.u64(number);
+        record.place(run.object.numbers().1);
         record.u16(run.offset);
     }
 }
@@ -159,8 +156,8 @@ fn close(mut out: Vec<u8>, record: Encoder, blocks: u32) -> Bytes {
 }
 
 /// Reads an object of the log.
-pub(crate) fn read(volume: &[u8; 16], epoch: u32, seq: u64, bytes: &[u8]) -> Result<Record> {
-    let name = Name::log(epoch, seq);
+pub(crate) fn read(volume: &[u8; 16], place: LogPlace, bytes: &[u8]) -> Result<Record> {
+    let name = Name::log(place);
     let bad = |why| StoreError::corrupt(&name, why);
     let (rest, trailer) = bytes
         .len()
@@ -180,31 +177,31 @@ pub(crate) fn read(volume: &[u8; 16], epoch: u32, seq: u64, bytes: &[u8]) -> Res
         return Err(bad("it belongs to another volume"));
     }
     let session = record.array::<16>()?;
-    if (record.u32()?, record.u64()?) != (epoch, seq) {
+    if record.place()? != place {
         return Err(bad("it belongs to another place of the log"));
     }
-    let (marks, entry) = entry(&mut record, seq)?;
+    let (marks, entry) = entry(&mut record, place.seq)?;
     record.end()?;
     Ok(Record { session, marks, entry, inline: blocks })
 }
 
-fn entry(record: &mut Decoder<'_>, seq: u64) -> Result<(Marks, Entry)> {
+fn entry(record: &mut Decoder<'_>, seq: Seq) -> Result<(Marks, Entry)> {
     let kind = record.u8()?;
     if kind == SEAL {
         // It follows all commits of the epoch.
-        let marks = Marks { stored: seq.saturating_sub(1), acknowledged: 0 };
-        return Ok((marks, Entry::Seal { by: record.u32()? }));
+        let marks = Marks { stored: seq.previous(), acknowledged: Seq::NONE };
+        return Ok((marks, Entry::Seal { by: record.epoch()? }));
     }
     let places = match kind {
         COMMIT => 1,
         MERGED | MARKED => record.u32()?,
         _ => return Err(record.bad("unknown kind")),
     };
-    if places == 0 || seq.checked_add(places.into()).is_none() {
+    if places == 0 || seq.after(places).is_err() {
         return Err(record.bad("it takes no place, or too many"));
     }
     let marks = match kind {
-        MARKED => Marks { stored: record.u64()?, acknowledged: record.u64()? },
+        MARKED => Marks { stored: record.seq()?, acknowledged: record.seq()? },
         _ => Marks::default(),
     };
     if marks.stored.max(marks.acknowledged) >= seq {
@@ -222,12 +219,9 @@ fn op(record: &mut Decoder<'_>) -> Result<Op> {
     let (kind, zone, start, len) = (record.u8()?, record.u32()?, record.u16()?, record.u16()?);
     Ok(match kind {
         0 | 1 => {
-            let (epoch, number, offset) = (record.u32()?, record.u64()?, record.u16()?);
-            let object = if kind == 0 {
-                ObjectId::Data { epoch, number }
-            } else {
-                ObjectId::Log { epoch, seq: number }
-            };
+            let (place, offset) = (record.place()?, record.u16()?);
+            let object =
+                ObjectId::of_numbers(kind, place).ok_or_else(|| record.bad("unknown kind of object"))?;
             if offset.checked_add(len).is_none() || len == 0 {
                 return Err(record.bad("a run beyond the largest object"));
             }
@@ -246,13 +240,13 @@ mod tests {
     use segno_format::BLOCK_SIZE;
 
     fn session() -> Session {
-        Session { volume: [1; 16], id: [2; 16], epoch: 3, marked: true }
+        Session { volume: [1; 16], id: [2; 16], epoch: Epoch::new(3), marked: true }
     }
 
-    const MARKS: Marks = Marks { stored: 5, acknowledged: 7 };
+    const MARKS: Marks = Marks { stored: Seq::new(5), acknowledged: Seq::new(7) };
 
     fn example() -> (Vec<Op>, Bytes) {
-        let object = ObjectId::Log { epoch: 3, seq: 9 };
+        let object = ObjectId::Log(LogPlace::of(3, 9));
         let ops = vec![
             Op::Reset(4),
             Op::Run(Run { zone: 4, start: 0, len: 2, object, offset: 1 }),
@@ -260,13 +254,13 @@ mod tests {
                 zone: 5,
                 start: 7,
                 len: 3,
-                object: ObjectId::Data { epoch: 2, number: 8 },
+                object: ObjectId::Data { epoch: Epoch::new(2), number: 8 },
                 offset: 100,
             }),
             Op::Finish(6),
             Op::Discard { zone: 0, start: 1, len: 2 },
         ];
-        let bytes = commit(&session(), MARKS, 9, &ops, &[&[5; 3 * BLOCK_SIZE]]);
+        let bytes = commit(&session(), MARKS, Seq::new(9), &ops, &[&[5; 3 * BLOCK_SIZE]]);
         (ops, bytes)
     }
 
@@ -277,27 +271,38 @@ mod tests {
             let entry = Entry::Commit { ops: ops.clone(), places };
             Record { session: [2; 16], marks, entry, inline }
         };
-        assert_eq!(read(&[1; 16], 3, 9, &bytes).unwrap(), record(MARKS, 1, 3));
-        let several = merged(&session(), MARKS, 9, 70_000, &ops);
-        assert_eq!(read(&[1; 16], 3, 9, &several).unwrap(), record(MARKS, 70_000, 0));
+        assert_eq!(read(&[1; 16], LogPlace::of(3, 9), &bytes).unwrap(), record(MARKS, 1, 3));
+        let several = merged(&session(), MARKS, Seq::new(9), 70_000, &ops);
+        assert_eq!(read(&[1; 16], LogPlace::of(3, 9), &several).unwrap(), record(MARKS, 70_000, 0));
         // Volumes of earlier versions.
         let old = Session { marked: false, ..session() };
         for places in [1, 70_000] {
-            let bytes = merged(&old, MARKS, 9, places, &ops);
-            assert_eq!(read(&[1; 16], 3, 9, &bytes).unwrap(), record(Marks::default(), places, 0));
+            let bytes = merged(&old, MARKS, Seq::new(9), places, &ops);
+            assert_eq!(
+                read(&[1; 16], LogPlace::of(3, 9), &bytes).unwrap(),
+                record(Marks::default(), places, 0)
+            );
         }
         for session in [session(), old] {
-            assert!(read(&[1; 16], 3, 9, &merged(&session, MARKS, 9, 0, &[])).is_err());
-            assert!(read(&[1; 16], 3, u64::MAX, &merged(&session, MARKS, u64::MAX, 2, &[])).is_err());
+            assert!(
+                read(&[1; 16], LogPlace::of(3, 9), &merged(&session, MARKS, Seq::new(9), 0, &[])).is_err()
+            );
+            assert!(
+                read(&[1; 16], LogPlace::of(3, u64::MAX), &merged(&session, MARKS, Seq::MAX, 2, &[]))
+                    .is_err()
+            );
         }
-        let ahead = Marks { stored: 0, acknowledged: 9 };
-        assert!(read(&[1; 16], 3, 9, &commit(&session(), ahead, 9, &[], &[])).is_err());
-        let sealed = seal(&session(), 2, 11);
-        let marks = Marks { stored: 10, acknowledged: 0 };
-        let expected = Record { session: [2; 16], marks, entry: Entry::Seal { by: 3 }, inline: 0 };
-        assert_eq!(read(&[1; 16], 2, 11, &sealed).unwrap(), expected);
+        let ahead = Marks { stored: Seq::new(0), acknowledged: Seq::new(9) };
+        assert!(
+            read(&[1; 16], LogPlace::of(3, 9), &commit(&session(), ahead, Seq::new(9), &[], &[])).is_err()
+        );
+        let sealed = seal(&session(), LogPlace::of(2, 11));
+        let marks = Marks { stored: Seq::new(10), acknowledged: Seq::new(0) };
+        let expected =
+            Record { session: [2; 16], marks, entry: Entry::Seal { by: Epoch::new(3) }, inline: 0 };
+        assert_eq!(read(&[1; 16], LogPlace::of(2, 11), &sealed).unwrap(), expected);
         for (volume, epoch, seq) in [([0; 16], 3, 9), ([1; 16], 2, 9), ([1; 16], 3, 8)] {
-            assert!(read(&volume, epoch, seq, &bytes).is_err());
+            assert!(read(&volume, LogPlace::of(epoch, seq), &bytes).is_err());
         }
     }
 
@@ -305,12 +310,12 @@ mod tests {
     fn no_part_and_no_altered_record_passes() {
         let (_, bytes) = example();
         for len in 0..bytes.len() {
-            assert!(read(&[1; 16], 3, 9, &bytes[..len]).is_err(), "{len}");
+            assert!(read(&[1; 16], LogPlace::of(3, 9), &bytes[..len]).is_err(), "{len}");
         }
         for at in pieces::encoded_len(3)..bytes.len() {
             let mut bad = bytes.to_vec();
             bad[at] ^= 1 << (at % 8);
-            assert!(read(&[1; 16], 3, 9, &bad).is_err(), "{at}");
+            assert!(read(&[1; 16], LogPlace::of(3, 9), &bad).is_err(), "{at}");
         }
     }
 }

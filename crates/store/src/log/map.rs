@@ -1,4 +1,5 @@
 //! The state of the device: the write pointer of every zone, and the location of its blocks.
+use crate::ids::{Epoch, Seq};
 use crate::log::commit::{Op, Run};
 use crate::log::extents::{Extent, Extents};
 use crate::wire::names::{MAP_BYTES_MAX, ObjectId};
@@ -108,7 +109,7 @@ pub(crate) struct Map {
     /// Index of objects by identity, for those that begin at block 0.
     index: HashMap<ObjectId, u32>,
     /// The seal of each earlier epoch. Their objects are never deleted.
-    pub seals: BTreeMap<u32, u64>,
+    pub seals: BTreeMap<Epoch, Seq>,
 }
 
 impl Map {

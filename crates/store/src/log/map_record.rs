@@ -1,5 +1,6 @@
 //! The object `map/E/S`.
 use crate::Result;
+use crate::ids::LogPlace;
 use crate::log::extents::Extent;
 use crate::log::map::{Map, OBJECT_BYTES, SEAL_BYTES, ZONE_BYTES};
 use crate::log::volume::Volume;
@@ -10,16 +11,14 @@ use std::collections::{BTreeMap, HashMap};
 
 const MAP: &[u8; 8] = b"SEGNOMP1";
 
-/// The state after commit `seq` of `epoch`.
-pub(crate) fn encode_map(map: &Map, volume: &[u8; 16], epoch: u32, seq: u64) -> Bytes {
+/// The state after the commit in a place.
+pub(crate) fn encode_map(map: &Map, volume: &[u8; 16], place: LogPlace) -> Bytes {
     let mut e = Encoder::new(MAP);
     e.raw(volume);
-    e.u32(epoch);
-    e.u64(seq);
+    e.place(place);
     e.u32(map.seals.len() as u32);
-    for (&sealed, &at) in &map.seals {
-        e.u32(sealed);
-        e.u64(at);
+    for (&epoch, &seq) in &map.seals {
+        e.place(LogPlace::new(epoch, seq));
     }
     let objects: HashMap<u32, (u32, u16)> =
         map.named().enumerate().map(|(n, (index, o))| (index, (n as u32, o.base))).collect();
@@ -45,16 +44,16 @@ pub(crate) fn encode_map(map: &Map, volume: &[u8; 16], epoch: u32, seq: u64) -> 
 }
 
 /// Reads a map and checks everything that later steps rely on.
-pub(crate) fn decode_map(volume: &Volume, epoch: u32, seq: u64, bytes: &[u8]) -> Result<Map> {
-    let mut d = Decoder::new(Name::Map { epoch, seq }, MAP, bytes)?;
+pub(crate) fn decode_map(volume: &Volume, place: LogPlace, bytes: &[u8]) -> Result<Map> {
+    let mut d = Decoder::new(Name::Map(place), MAP, bytes)?;
     if d.array::<16>()? != volume.id {
         return Err(d.bad("it belongs to another volume"));
     }
-    if (d.u32()?, d.u64()?) != (epoch, seq) {
+    if d.place()? != place {
         return Err(d.bad("it describes another commit"));
     }
     let seals =
-        (0..d.count(SEAL_BYTES)?).map(|_| Ok((d.u32()?, d.u64()?))).collect::<Result<BTreeMap<_, _>>>()?;
+        (0..d.count(SEAL_BYTES)?).map(|_| Ok((d.epoch()?, d.seq()?))).collect::<Result<BTreeMap<_, _>>>()?;
     let objects =
         (0..d.count(OBJECT_BYTES)?).map(|_| Ok((d.object()?, d.u16()?))).collect::<Result<Vec<_>>>()?;
     // Before the zones take memory.
@@ -102,6 +101,7 @@ fn decode_zone(d: &mut Decoder<'_>, map: &mut Map, zone: u32, objects: &[(Object
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::{Epoch, Seq};
     use crate::log::commit::{Op, Run};
     use crate::log::map::Geometry;
 
@@ -114,19 +114,19 @@ mod tests {
             assert_eq!(Volume::decode(&volume.encode()).unwrap(), volume);
         }
         let mut map = Map::new(geometry);
-        map.seals.insert(1, 7);
+        map.seals.insert(Epoch::new(1), Seq::new(7));
         let run = |zone, start, len, object, offset| Op::Run(Run { zone, start, len, object, offset });
-        let (a, b) = (ObjectId::Data { epoch: 2, number: 1 }, ObjectId::Log { epoch: 2, seq: 4 });
+        let (a, b) = (ObjectId::Data { epoch: Epoch::new(2), number: 1 }, ObjectId::Log(LogPlace::of(2, 4)));
         assert!(map.apply(&[run(0, 3, 2, b, 0), run(2, 0, 64, a, 5), run(3, 0, 1, b, 2), Op::Finish(3)], 3));
         assert!(!map.apply(&[run(5, 0, 1, a, 0)], 0) && !map.apply(&[run(1, 60, 5, a, 0)], 0));
-        let bytes = encode_map(&map, &volume.id, 2, 4);
-        let again = decode_map(&volume, 2, 4, &bytes).unwrap();
-        assert_eq!(encode_map(&again, &volume.id, 2, 4), bytes);
+        let bytes = encode_map(&map, &volume.id, LogPlace::of(2, 4));
+        let again = decode_map(&volume, LogPlace::of(2, 4), &bytes).unwrap();
+        assert_eq!(encode_map(&again, &volume.id, LogPlace::of(2, 4)), bytes);
         for at in 0..bytes.len() {
             let mut bad = bytes.to_vec();
             bad[at] ^= 4;
-            assert!(decode_map(&volume, 2, 4, &bad).is_err(), "{at}");
-            assert!(decode_map(&volume, 2, 4, &bytes[..at]).is_err(), "{at}");
+            assert!(decode_map(&volume, LogPlace::of(2, 4), &bad).is_err(), "{at}");
+            assert!(decode_map(&volume, LogPlace::of(2, 4), &bytes[..at]).is_err(), "{at}");
         }
     }
 
@@ -155,7 +155,7 @@ mod tests {
             e.u64(2);
             (0..table).for_each(|_| e.u32(0));
             e.u32(u32::MAX);
-            let why = decode_map(&volume(sound), 1, 2, &bytes_of(e)).unwrap_err().to_string();
+            let why = decode_map(&volume(sound), LogPlace::of(1, 2), &bytes_of(e)).unwrap_err().to_string();
             assert!(
                 why.contains("map/00000001/0000000000000002") && why.contains("too large"),
                 "{table}: {why}"
@@ -167,7 +167,7 @@ mod tests {
         e.u32(1);
         e.u64(2);
         (0..3).for_each(|_| e.u32(0));
-        let why = decode_map(&volume(largest), 1, 2, &bytes_of(e)).unwrap_err().to_string();
+        let why = decode_map(&volume(largest), LogPlace::of(1, 2), &bytes_of(e)).unwrap_err().to_string();
         assert!(why.contains("another number of zones"), "{why}");
     }
 
@@ -178,11 +178,12 @@ mod tests {
         let mut map = Map::new(geometry);
         for zone in 0..geometry.zones {
             for start in 0..64 {
-                let object = ObjectId::Data { epoch: 1, number: u64::from(zone * 64 + u32::from(start)) };
+                let object =
+                    ObjectId::Data { epoch: Epoch::new(1), number: u64::from(zone * 64 + u32::from(start)) };
                 assert!(map.apply(&[Op::Run(Run { zone, start, len: 1, object, offset: 0 })], 0));
             }
         }
-        let bytes = encode_map(&map, &[9; 16], 1, 2);
+        let bytes = encode_map(&map, &[9; 16], LogPlace::of(1, 2));
         assert!(bytes.len() as u64 <= geometry.map_bytes_max() && bytes.len() > 40 * 64 * 25);
     }
 }

@@ -1,5 +1,7 @@
 //! Maps and related work: compaction before a map is written, and deletion of objects that the last two maps
 //! do not name.
+use crate::fence::epoch::Session;
+use crate::ids::{Epoch, LogPlace, Seq};
 use crate::log::compactor;
 use crate::log::garbage::Garbage;
 use crate::log::map_record::encode_map;
@@ -31,9 +33,9 @@ pub(crate) struct MapWriter {
 #[derive(Debug)]
 struct Maps {
     /// Newest last.
-    stored: Vec<(u32, u64)>,
+    stored: Vec<LogPlace>,
     /// The last one whose unnamed objects are in the garbage.
-    counted: Option<(u32, u64)>,
+    counted: Option<LogPlace>,
     garbage: Garbage,
     /// Whether commits after the newest map were read when the volume was opened.
     replayed: bool,
@@ -43,7 +45,7 @@ impl MapWriter {
     pub(crate) fn new(
         writer: Arc<Writer>,
         reader: Arc<Reader>,
-        base: (u32, u64),
+        base: LogPlace,
         replayed: bool,
         grace: Duration,
     ) -> Self {
@@ -82,35 +84,35 @@ impl MapWriter {
         self.writer.settle().await?;
         let session = self.writer.session;
         let (seq, (bytes, unnamed)) =
-            self.writer.flush_and_describe(|state| describe(state, &session.volume, session.epoch)).await?;
+            self.writer.flush_and_describe(|state| describe(state, &session)).await?;
         self.write(seq, bytes, unnamed).await
     }
 
-    async fn write(&self, seq: u64, bytes: Bytes, unnamed: Vec<ObjectId>) -> Result<()> {
-        let epoch = self.writer.session.epoch;
-        let name = Name::Map { epoch, seq };
+    async fn write(&self, seq: Seq, bytes: Bytes, unnamed: Vec<ObjectId>) -> Result<()> {
+        let place = self.writer.session.place(seq);
+        let name = Name::Map(place);
         if bytes.len() as u64 > name.bytes_max() {
             return Err(StoreError::corrupt(&name, "it is longer than a mount reads, so it is not stored"));
         }
-        if self.maps.lock().stored.last() != Some(&(epoch, seq)) {
+        if self.maps.lock().stored.last() != Some(&place) {
             // A map stands for all commits before its place, so the store must have them first. Nothing is
             // deleted for the map before it is stored.
             self.writer.backing.settled(seq).await?;
             self.writer.backing.remote.put(name, bytes, Cause::Map).await?;
-            self.maps.lock().stored.push((epoch, seq));
+            self.maps.lock().stored.push(place);
         }
         // A map is deleted before the commits that follow it: see `recover`.
         let old: Vec<Name> = {
             let maps = self.maps.lock();
             let kept = maps.stored.len().saturating_sub(2);
-            maps.stored.iter().take(kept).map(|&(epoch, seq)| Name::Map { epoch, seq }).collect()
+            maps.stored.iter().take(kept).copied().map(Name::Map).collect()
         };
         self.writer.backing.remote.delete(&old, Cause::Delete).await?;
         let mut maps = self.maps.lock();
         maps.stored.drain(..old.len());
         maps.replayed = false;
         // The same map again is not another one: the map before it may still be needed.
-        if maps.counted.replace((epoch, seq)) == Some((epoch, seq)) {
+        if maps.counted.replace(place) == Some(place) {
             maps.garbage.also_unnamed(unnamed);
         } else {
             maps.garbage.map_stored(unnamed, Instant::now());
@@ -133,16 +135,14 @@ impl MapWriter {
     async fn sweep(&self, found: &Found) -> Result<()> {
         let remote = &self.writer.backing.remote;
         let maps = remote.list("map", None, Cause::Delete).await?;
-        let before: Vec<Name> = maps
-            .into_iter()
-            .filter(|&name| matches!(name, Name::Map { epoch, seq } if (epoch, seq) < found.base))
-            .collect();
+        let before: Vec<Name> =
+            maps.into_iter().filter(|&name| matches!(name, Name::Map(place) if place < found.base)).collect();
         // The map before the newest stays, and so do the commits after it.
         let (older, oldest) =
             before.split_last().map_or((None, [].as_slice()), |(last, rest)| (Some(*last), rest));
         remote.delete(oldest, Cause::Delete).await?;
         let since = match older {
-            Some(Name::Map { epoch, seq }) => (epoch, seq),
+            Some(Name::Map(place)) => place,
             _ => found.base,
         };
         let mut objects = Vec::new();
@@ -161,8 +161,8 @@ impl MapWriter {
         }
         drop(state);
         let mut maps = self.maps.lock();
-        if let Some(Name::Map { epoch, seq }) = older {
-            maps.stored.insert(0, (epoch, seq));
+        if let Some(Name::Map(place)) = older {
+            maps.stored.insert(0, place);
         }
         maps.garbage.add(garbage, found.settled, Instant::now());
         Ok(())
@@ -178,10 +178,10 @@ impl MapWriter {
             let maps = self.maps.lock();
             (maps.stored.last().copied(), maps.replayed)
         };
-        let epoch = self.writer.session.epoch;
-        let wrote = self.writer.state.lock().seq > 1;
-        let is_current = last.is_some_and(|last| last == (epoch, self.writer.state.lock().seq - 1));
-        let far = last.is_none_or(|(of, _)| epoch.saturating_sub(of) >= EPOCHS_WITHOUT_MAP);
+        let (session, open) = (self.writer.session, self.writer.state.lock().seq);
+        let wrote = open > Seq::FIRST;
+        let is_current = last.is_some_and(|last| last == session.place(open.previous()));
+        let far = last.is_none_or(|last| session.epoch.since(last.epoch) >= EPOCHS_WITHOUT_MAP);
         if (wrote && !is_current) || replayed || far {
             self.write_map().await?;
         }
@@ -195,10 +195,10 @@ impl MapWriter {
 }
 
 /// The map of the current state, and the stored objects that it does not name.
-fn describe(state: &mut State, volume: &[u8; 16], epoch: u32) -> (Bytes, Vec<ObjectId>) {
+fn describe(state: &mut State, session: &Session) -> (Bytes, Vec<ObjectId>) {
     let content = &state.content;
     state.map.forget_unused(|index| content.contains_key(&index));
-    let bytes = encode_map(&state.map, volume, epoch, state.seq - 1);
+    let bytes = encode_map(&state.map, &session.volume, session.place(state.seq.previous()));
     let named: HashSet<ObjectId> = state.map.named().map(|(_, object)| object.id).collect();
     let unnamed: Vec<ObjectId> = state.stored.extract_if(|id| !named.contains(id)).collect();
     (bytes, unnamed)
@@ -207,10 +207,10 @@ fn describe(state: &mut State, volume: &[u8; 16], epoch: u32) -> (Bytes, Vec<Obj
 /// State that a mount found, for the sweep.
 #[derive(Debug)]
 pub(crate) struct Found {
-    pub base: (u32, u64),
+    pub base: LogPlace,
     /// Objects that the map or the commits after it name.
     pub named: HashSet<ObjectId>,
-    pub seals: std::collections::BTreeMap<u32, u64>,
+    pub seals: std::collections::BTreeMap<Epoch, Seq>,
     /// Whether the map is older than the grace period of readers.
     pub settled: bool,
 }
@@ -222,16 +222,16 @@ enum Fate {
 }
 
 impl Found {
-    fn fate(&self, id: ObjectId, since: (u32, u64), own: u32) -> Fate {
+    fn fate(&self, id: ObjectId, since: LogPlace, own: Epoch) -> Fate {
         if id.epoch() >= own {
             return Fate::Kept;
         }
-        if let ObjectId::Log { epoch, seq } = id {
-            let is_seal = self.seals.get(&epoch).is_none_or(|&seal| seq >= seal);
+        if let ObjectId::Log(place) = id {
+            let is_seal = self.seals.get(&place.epoch).is_none_or(|&seal| place.seq >= seal);
             if is_seal {
                 return Fate::Kept;
             }
-            if (epoch, seq) > since {
+            if place > since {
                 return Fate::Tracked;
             }
         }
@@ -263,9 +263,9 @@ mod tests {
             let (writer, map_writer) = open.writer.as_ref().unwrap();
             let maps = || remote.list("map", None, Cause::Map);
             let before = maps().await.unwrap();
-            let name = Name::Map { epoch: writer.session.epoch, seq: 1 };
+            let name = Name::Map(writer.session.place(Seq::FIRST));
             let bytes = Bytes::from(vec![0; name.bytes_max() as usize + 1]);
-            let error = map_writer.write(1, bytes, Vec::new()).await.unwrap_err();
+            let error = map_writer.write(Seq::FIRST, bytes, Vec::new()).await.unwrap_err();
             assert!(error.to_string().contains("longer than a mount reads"), "{error}");
             assert_eq!(maps().await.unwrap(), before);
         });

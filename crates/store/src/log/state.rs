@@ -1,4 +1,5 @@
 //! State of a writer: the map with all writes, the open group, and content that is not stored yet.
+use crate::ids::{Epoch, LogPlace, Overflow, Seq};
 use crate::log::commit::{Op, Run};
 use crate::log::extents::Extent;
 use crate::log::map::{Geometry, Map};
@@ -63,7 +64,7 @@ pub(crate) struct Upload {
 /// A closed group.
 #[derive(Debug)]
 pub(crate) struct Group {
-    pub seq: u64,
+    pub seq: Seq,
     pub ops: Vec<Op>,
     /// Inline content, in order, with the objects that it was collected in.
     pub inline: Vec<(u32, Arc<Vec<u8>>)>,
@@ -73,9 +74,9 @@ pub(crate) struct Group {
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub map: Map,
-    epoch: u32,
+    epoch: Epoch,
     /// Number of the open group.
-    pub seq: u64,
+    pub seq: Seq,
     next_data: u64,
     changes: Vec<Change>,
     /// Open buffers by zone.
@@ -89,8 +90,8 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(map: Map, epoch: u32) -> Self {
-        Self { map, epoch, seq: 1, next_data: 1, ..Self::default() }
+    pub(crate) fn new(map: Map, epoch: Epoch) -> Self {
+        Self { map, epoch, seq: Seq::FIRST, next_data: 1, ..Self::default() }
     }
 
     fn geometry(&self) -> Geometry {
@@ -282,13 +283,14 @@ impl State {
     }
 
     /// Closes the group. Blocks left in buffers go into data objects, or inline if they are few.
-    pub(crate) fn close(&mut self) -> Group {
+    pub(crate) fn close(&mut self) -> Result<Group, Overflow> {
+        let next = self.seq.next()?;
         let mut uploads = Vec::new();
         while self.open_blocks() > INLINE_BLOCKS {
             uploads.extend(self.close_largest());
         }
         let seq = self.seq;
-        let id = ObjectId::Log { epoch: self.epoch, seq };
+        let id = ObjectId::Log(LogPlace::new(self.epoch, seq));
         let total = self.open_blocks() as u16;
         let (mut base, mut inline) = (0, Vec::new());
         for index in std::mem::take(&mut self.open).into_values() {
@@ -302,8 +304,8 @@ impl State {
             std::mem::take(&mut self.changes).into_iter().filter_map(|change| self.op(change)).collect();
         self.stored.insert(id);
         self.stored.extend(self.new_objects.drain(..));
-        self.seq += 1;
-        Group { seq, ops, inline, uploads }
+        self.seq = next;
+        Ok(Group { seq, ops, inline, uploads })
     }
 
     /// Replaces commits by one object in the place of the first, and a data object with their inline blocks.

@@ -1,6 +1,6 @@
 //! The object `volume`.
 use crate::fence::epoch::Session;
-use crate::ids::random;
+use crate::ids::{Epoch, random};
 use crate::log::map::Geometry;
 use crate::stats::Cause;
 use crate::wire::codec::{Decoder, Encoder, bytes_of};
@@ -26,7 +26,7 @@ pub(crate) struct Volume {
 
 impl Volume {
     /// A new session that writes in an epoch.
-    pub(crate) fn session(&self, epoch: u32) -> Result<Session> {
+    pub(crate) fn session(&self, epoch: Epoch) -> Result<Session> {
         Ok(Session { volume: self.id, id: random()?, epoch, marked: self.marked })
     }
 

@@ -1,5 +1,6 @@
 //! The writer: collects writes, stores them, and acknowledges commits in order.
 use crate::fence::epoch::Session;
+use crate::ids::Seq;
 use crate::log::commit::{self, Marks, WINDOW};
 use crate::log::read::reader::Reader;
 use crate::log::state::{Group, State, Upload};
@@ -39,10 +40,10 @@ pub(crate) struct Writer {
     room: Semaphore,
     window: Arc<Semaphore>,
     acks: Mutex<Acks>,
-    acked: watch::Sender<u64>,
+    acked: watch::Sender<Seq>,
     /// Commits, and their bytes, since the last map.
     pub since_map: (AtomicU64, AtomicU64),
-    /// Wakes the map_writer.
+    /// Wakes the writer of maps.
     pub work: Notify,
 }
 
@@ -50,9 +51,9 @@ pub(crate) struct Writer {
 #[derive(Debug, Default)]
 struct Acks {
     /// All commits up to this one are stored.
-    upto: u64,
+    upto: Seq,
     /// Later ones that are stored, with their places in the window.
-    beyond: BTreeMap<u64, OwnedSemaphorePermit>,
+    beyond: BTreeMap<Seq, OwnedSemaphorePermit>,
     failed: Option<StoreError>,
 }
 
@@ -75,7 +76,7 @@ impl Writer {
             room: Semaphore::new(WAITING_BLOCKS),
             window: Arc::new(Semaphore::new(WINDOW as usize)),
             acks: Mutex::default(),
-            acked: watch::Sender::new(0),
+            acked: watch::Sender::new(Seq::NONE),
             since_map: Default::default(),
             work: Notify::new(),
         }
@@ -157,7 +158,7 @@ impl Writer {
     pub(crate) async fn flush(self: &Arc<Self>) -> Result<()> {
         let group = {
             let state = self.state.lock();
-            if state.is_unchanged() { state.seq - 1 } else { state.seq }
+            if state.is_unchanged() { state.seq.previous() } else { state.seq }
         };
         self.commit_group(group).await
     }
@@ -175,25 +176,26 @@ impl Writer {
         self.backing.drain(upto).await
     }
 
-    async fn commit_group(self: &Arc<Self>, group: u64) -> Result<()> {
+    async fn commit_group(self: &Arc<Self>, group: Seq) -> Result<()> {
         self.check()?;
         if self.state.lock().seq == group {
             let permit = self.window.clone().acquire_owned().await.map_err(|_| self.closed())?;
             let mut state = self.state.lock();
             // Another flush may have closed it.
             if state.seq == group {
-                self.close(&mut state, permit);
+                self.close(&mut state, permit)?;
             }
         }
         self.wait_for(group).await
     }
 
     /// Closes the open group and starts its commit.
-    fn close(self: &Arc<Self>, state: &mut State, permit: OwnedSemaphorePermit) {
-        let group = state.close();
+    fn close(self: &Arc<Self>, state: &mut State, permit: OwnedSemaphorePermit) -> Result<()> {
+        let group = state.close()?;
         self.start(group.uploads.clone());
         let uploads = std::mem::take(&mut *self.uploads.lock());
         self.handle.spawn(self.clone().commit(group, uploads, permit));
+        Ok(())
     }
 
     /// Like [`Self::flush`], and describes the state at that point. Returns the number of its commit with the
@@ -201,18 +203,18 @@ impl Writer {
     pub(crate) async fn flush_and_describe<R>(
         self: &Arc<Self>,
         describe: impl FnOnce(&mut State) -> R,
-    ) -> Result<(u64, R)> {
+    ) -> Result<(Seq, R)> {
         let permit = self.window.clone().acquire_owned().await.map_err(|_| self.closed())?;
         let (seq, described) = {
             let mut state = self.state.lock();
             if !state.is_unchanged() {
-                self.close(&mut state, permit);
+                self.close(&mut state, permit)?;
             }
-            self.backing.fix(state.seq - 1);
+            self.backing.fix(state.seq.previous());
             let described = describe(&mut state);
             self.since_map.0.store(0, Ordering::Relaxed);
             self.since_map.1.store(0, Ordering::Relaxed);
-            (state.seq - 1, described)
+            (state.seq.previous(), described)
         };
         self.wait_for(seq).await?;
         Ok((seq, described))
@@ -245,7 +247,7 @@ impl Writer {
         let bytes = commit::commit(&self.session, self.marks(), group.seq, &group.ops, &inline);
         let commits = self.since_map.0.fetch_add(1, Ordering::Relaxed) + 1;
         let logged = self.since_map.1.fetch_add(bytes.len() as u64, Ordering::Relaxed) + bytes.len() as u64;
-        let id = ObjectId::Log { epoch: self.session.epoch, seq: group.seq };
+        let id = ObjectId::Log(self.session.place(group.seq));
         self.backing.put(id, bytes, Cause::Commit).await?;
         self.reader.cache.keep(id, &inline);
         if commits >= MAP_COMMITS || logged >= MAP_BYTES {
@@ -260,21 +262,22 @@ impl Writer {
         Marks { stored: self.backing.stored(acknowledged), acknowledged }
     }
 
-    fn acknowledge(&self, seq: u64, permit: OwnedSemaphorePermit) {
+    fn acknowledge(&self, seq: Seq, permit: OwnedSemaphorePermit) {
         let upto = {
             let mut acks = self.acks.lock();
             acks.beyond.insert(seq, permit);
-            let mut next = acks.upto + 1;
-            while acks.beyond.remove(&next).is_some() {
+            while let Some((&next, _)) = acks.beyond.first_key_value()
+                && acks.upto.next() == Ok(next)
+            {
+                acks.beyond.remove(&next);
                 acks.upto = next;
-                next += 1;
             }
             acks.upto
         };
         self.acked.send_modify(|acked| *acked = upto.max(*acked));
     }
 
-    async fn wait_for(&self, seq: u64) -> Result<()> {
+    async fn wait_for(&self, seq: Seq) -> Result<()> {
         let mut acked = self.acked.subscribe();
         loop {
             if *acked.borrow_and_update() >= seq {
@@ -290,9 +293,9 @@ impl Writer {
     /// Ends this epoch with a seal after its last commit.
     pub(crate) async fn seal(&self) -> Result<()> {
         let seq = self.state.lock().seq;
-        let seal = commit::seal(&self.session, self.session.epoch, seq);
-        let id = ObjectId::Log { epoch: self.session.epoch, seq };
-        self.backing.remote.put_object(id, seal, Cause::Commit).await
+        let place = self.session.place(seq);
+        let seal = commit::seal(&self.session, place);
+        self.backing.remote.put_object(ObjectId::Log(place), seal, Cause::Commit).await
     }
 
     /// Whether a map is due.

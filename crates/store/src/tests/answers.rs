@@ -3,6 +3,7 @@ use super::mem_spool::MemSpool;
 use super::*;
 use crate::device::status;
 use crate::fence::probe;
+use crate::ids::{Epoch, LogPlace};
 use crate::log::recovery::seals;
 use crate::stats::Cause;
 use crate::wire::names::Name;
@@ -218,7 +219,7 @@ fn of_process(store: &FaultStore, pid: u32) {
     use crate::fence::owner::Owner;
     ask(store, async |remote| {
         let owner = Owner { pid, ..Owner::this([1; 16], None) };
-        remote.put(Name::Epoch(1), owner.encode(), Cause::Open).await
+        remote.put(Name::Epoch(Epoch::new(1)), owner.encode(), Cause::Open).await
     })
     .unwrap();
 }
@@ -246,7 +247,7 @@ fn an_unmount_knows_whether_another_writer_took_the_volume() {
     // Commits that the first one had in flight arrive after the seal.
     ask(&store, async |remote| {
         for seq in 3..6 {
-            remote.put(Name::log(1, seq), "late".into(), Cause::Commit).await?;
+            remote.put(Name::log(LogPlace::of(1, seq)), "late".into(), Cause::Commit).await?;
         }
         Ok(())
     })

@@ -2,6 +2,7 @@
 //! the last one, whose writer may have been cut off.
 use super::*;
 use crate::StoreError;
+use crate::ids::{Epoch, LogPlace, Seq};
 use crate::wire::names::Name;
 
 /// Commits of the log, the last of epoch 1, whose writer was killed.
@@ -25,7 +26,7 @@ fn commits(device: &StoreDevice, first: u64) {
 }
 
 fn name(epoch: u32, seq: u64) -> String {
-    format!("p/{}", Name::log(epoch, seq))
+    format!("p/{}", Name::log(LogPlace::of(epoch, seq)))
 }
 
 /// How an object is lost.
@@ -128,11 +129,17 @@ fn without_marks_a_gap_with_a_window_of_commits_behind_it_is_damage() {
             let volume = crate::log::volume::read(&remote).await.unwrap();
             let unmarked = crate::log::volume::Volume { marked: false, ..volume };
             remote.put(Name::Volume, unmarked.encode(), Cause::Open).await.unwrap();
-            let session = EpochClaim::default().take(&remote, unmarked.session(2).unwrap()).await.unwrap();
+            let session =
+                EpochClaim::default().take(&remote, unmarked.session(Epoch::new(2)).unwrap()).await.unwrap();
             for seq in (1..=COMMITS).filter(|&seq| seq != gap) {
-                let bytes =
-                    commit::commit(&Session { marked: false, ..session }, Default::default(), seq, &[], &[]);
-                remote.put(Name::log(2, seq), bytes, Cause::Commit).await.unwrap();
+                let bytes = commit::commit(
+                    &Session { marked: false, ..session },
+                    Default::default(),
+                    Seq::new(seq),
+                    &[],
+                    &[],
+                );
+                remote.put(Name::log(LogPlace::of(2, seq)), bytes, Cause::Commit).await.unwrap();
             }
         });
         store

@@ -101,7 +101,7 @@ impl MemSpool {
 
     /// All objects of an epoch.
     pub(crate) fn of_epoch(&self, epoch: u32) -> Vec<ObjectId> {
-        self.inner.lock().files.keys().copied().filter(|id| id.epoch() == epoch).collect()
+        self.inner.lock().files.keys().copied().filter(|id| id.epoch().get() == epoch).collect()
     }
 
     pub(crate) fn alter(&self, change: impl Fn(&mut Vec<u8>)) {

@@ -2,6 +2,7 @@
 //! cache of the later one.
 use super::mem_spool::MemSpool;
 use super::*;
+use crate::ids::LogPlace;
 use crate::{CacheOptions, StoreError};
 use tokio::time::sleep;
 
@@ -165,7 +166,7 @@ fn a_spool_behind_commits_that_the_bucket_lost_is_kept() {
     for (lost, sealed) in [(1, false), (2, false), (3, false), (2, true)] {
         let (store, _, spool) = left();
         for seq in lost..=3 {
-            store.remove(&format!("p/{}", crate::wire::names::Name::log(2, seq)));
+            store.remove(&format!("p/{}", crate::wire::names::Name::log(LogPlace::of(2, seq))));
         }
         if sealed {
             drop(open(&store, options()).unwrap());

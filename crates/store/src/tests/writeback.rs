@@ -2,6 +2,7 @@
 //! volume has the state of an uploaded commit.
 use super::mem_spool::MemSpool;
 use super::*;
+use crate::ids::Epoch;
 use crate::{CacheOptions, SpooledCommits, StoreError};
 use std::path::Path as FsPath;
 use tokio::time::sleep;
@@ -220,7 +221,7 @@ fn a_cache_elsewhere_is_named() {
             crate::wire::remote::Remote::new(Arc::new(store.clone()), prefix(), Duration::from_secs(9));
         let cache = CacheId { id: [7; 16], path: "/fast/cache".into() };
         let owner = Owner { pid: i32::MAX as u32, ..Owner::this([1; 16], Some(cache)) };
-        remote.put(Name::Epoch(2), owner.encode(), Cause::Open).await.unwrap();
+        remote.put(Name::Epoch(Epoch::new(2)), owner.encode(), Cause::Open).await.unwrap();
     });
     let e = open(&store, Options { takeover: false, ..options() }).map(|_| ()).unwrap_err();
     let text = e.to_string();

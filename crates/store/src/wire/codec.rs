@@ -1,5 +1,6 @@
 //! Little-endian records between a magic number and a CRC-32C.
 use crate::error::StoreError;
+use crate::ids::{Epoch, LogPlace, Seq};
 use crate::wire::names::{Name, ObjectId};
 use bytes::Bytes;
 
@@ -34,10 +35,22 @@ impl Encoder {
     }
 
     pub(crate) fn object(&mut self, id: ObjectId) {
-        let (ObjectId::Data { epoch, number } | ObjectId::Log { epoch, seq: number }) = id;
-        self.u8(matches!(id, ObjectId::Log { .. }).into());
-        self.u32(epoch);
-        self.u64(number);
+        let (kind, place) = id.numbers();
+        self.u8(kind);
+        self.place(place);
+    }
+
+    pub(crate) fn epoch(&mut self, epoch: Epoch) {
+        self.u32(epoch.get());
+    }
+
+    pub(crate) fn seq(&mut self, seq: Seq) {
+        self.u64(seq.get());
+    }
+
+    pub(crate) fn place(&mut self, place: LogPlace) {
+        self.epoch(place.epoch);
+        self.seq(place.seq);
     }
 
     pub(crate) fn text(&mut self, text: &str) {
@@ -104,11 +117,20 @@ impl<'a> Decoder<'a> {
     }
 
     pub(crate) fn object(&mut self) -> Result<ObjectId, StoreError> {
-        match (self.u8()?, self.u32()?, self.u64()?) {
-            (0, epoch, number) => Ok(ObjectId::Data { epoch, number }),
-            (1, epoch, seq) => Ok(ObjectId::Log { epoch, seq }),
-            _ => Err(self.bad("unknown kind of object")),
-        }
+        let (kind, place) = (self.u8()?, self.place()?);
+        ObjectId::of_numbers(kind, place).ok_or_else(|| self.bad("unknown kind of object"))
+    }
+
+    pub(crate) fn epoch(&mut self) -> Result<Epoch, StoreError> {
+        self.u32().map(Epoch::new)
+    }
+
+    pub(crate) fn seq(&mut self) -> Result<Seq, StoreError> {
+        self.u64().map(Seq::new)
+    }
+
+    pub(crate) fn place(&mut self) -> Result<LogPlace, StoreError> {
+        Ok(LogPlace::new(self.epoch()?, self.seq()?))
     }
 
     /// A text that can be displayed: without control characters.

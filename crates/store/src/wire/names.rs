@@ -1,4 +1,5 @@
 //! Names of objects. Numbers have a fixed width, so a listing is in order.
+use crate::ids::{Epoch, LogPlace, Seq};
 use derive_more::Display;
 
 /// An object under the prefix.
@@ -8,11 +9,11 @@ pub(crate) enum Name {
     #[display("volume")]
     Volume,
     /// The owner of an epoch.
-    #[display("epoch/{_0:08x}")]
-    Epoch(u32),
+    #[display("epoch/{_0}")]
+    Epoch(Epoch),
     /// The state after a commit.
-    #[display("map/{epoch:08x}/{seq:016x}")]
-    Map { epoch: u32, seq: u64 },
+    #[display("map/{_0}")]
+    Map(LogPlace),
     /// Blocks, or a commit.
     Object(ObjectId),
 }
@@ -20,17 +21,33 @@ pub(crate) enum Name {
 /// An object that holds blocks.
 #[derive(Clone, Copy, Debug, Display, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum ObjectId {
-    #[display("data/{epoch:08x}/{number:016x}")]
-    Data { epoch: u32, number: u64 },
+    #[display("data/{epoch}/{number:016x}")]
+    Data { epoch: Epoch, number: u64 },
     /// A commit or a seal; blocks are inline.
-    #[display("log/{epoch:08x}/{seq:016x}")]
-    Log { epoch: u32, seq: u64 },
+    #[display("log/{_0}")]
+    Log(LogPlace),
 }
 
 impl ObjectId {
-    pub(crate) fn epoch(self) -> u32 {
+    pub(crate) fn epoch(self) -> Epoch {
         match self {
-            Self::Data { epoch, .. } | Self::Log { epoch, .. } => epoch,
+            Self::Data { epoch, .. } | Self::Log(LogPlace { epoch, .. }) => epoch,
+        }
+    }
+
+    /// Its kind and its numbers, as they are stored.
+    pub(crate) fn numbers(self) -> (u8, LogPlace) {
+        match self {
+            Self::Data { epoch, number } => (0, LogPlace::new(epoch, Seq::new(number))),
+            Self::Log(place) => (1, place),
+        }
+    }
+
+    pub(crate) fn of_numbers(kind: u8, numbers: LogPlace) -> Option<Self> {
+        match kind {
+            0 => Some(Self::Data { epoch: numbers.epoch, number: numbers.seq.get() }),
+            1 => Some(Self::Log(numbers)),
+            _ => None,
         }
     }
 }
@@ -48,14 +65,14 @@ impl Name {
             Self::Volume => 4 << 10,
             // Three texts of up to 64 KiB.
             Self::Epoch(_) => 256 << 10,
-            Self::Map { .. } => MAP_BYTES_MAX,
-            Self::Object(ObjectId::Log { .. }) => LOG_BYTES_MAX,
+            Self::Map(_) => MAP_BYTES_MAX,
+            Self::Object(ObjectId::Log(_)) => LOG_BYTES_MAX,
             Self::Object(ObjectId::Data { .. }) => 16 << 20,
         }
     }
 
-    pub(crate) fn log(epoch: u32, seq: u64) -> Self {
-        Self::Object(ObjectId::Log { epoch, seq })
+    pub(crate) fn log(place: LogPlace) -> Self {
+        Self::Object(ObjectId::Log(place))
     }
 
     /// Parses a name below the prefix; `None` for a foreign name.
@@ -70,10 +87,16 @@ impl Name {
         };
         let name = match kind {
             "volume" => Self::Volume,
-            "epoch" => Self::Epoch(number(8)? as u32),
-            "map" => Self::Map { epoch: number(8)? as u32, seq: number(16)? },
-            "data" => Self::Object(ObjectId::Data { epoch: number(8)? as u32, number: number(16)? }),
-            "log" => Self::log(number(8)? as u32, number(16)?),
+            "epoch" => Self::Epoch(Epoch::new(number(8)? as u32)),
+            "map" | "log" | "data" => {
+                let (epoch, number) = (Epoch::new(number(8)? as u32), number(16)?);
+                let place = LogPlace::new(epoch, Seq::new(number));
+                match kind {
+                    "map" => Self::Map(place),
+                    "log" => Self::log(place),
+                    _ => Self::Object(ObjectId::Data { epoch, number }),
+                }
+            }
             _ => return None,
         };
         fields.next().is_none().then_some(name)
@@ -86,12 +109,12 @@ mod tests {
 
     #[test]
     fn names_are_read_back_and_sort_by_number() {
-        let data = |number| Name::Object(ObjectId::Data { epoch: 1, number });
+        let data = |number| Name::Object(ObjectId::Data { epoch: Epoch::new(1), number });
         let names = [
             Name::Volume,
-            Name::Epoch(17),
-            Name::Map { epoch: 2, seq: 10 },
-            Name::log(u32::MAX, u64::MAX),
+            Name::Epoch(Epoch::new(17)),
+            Name::Map(LogPlace::new(Epoch::new(2), Seq::new(10))),
+            Name::log(LogPlace::new(Epoch::new(u32::MAX), Seq::MAX)),
             data(3),
         ];
         for name in names {

@@ -1,6 +1,7 @@
 //! Blocks in objects: pieces of 16 blocks, each followed by a CRC-32C that also covers the identity of piece,
 //! object and volume. So a range of blocks can be read and checked without the rest, and cannot be mistaken
 //! for another.
+use crate::ids::LogPlace;
 use crate::wire::names::ObjectId;
 use bytes::Bytes;
 use segno_format::BLOCK_SIZE;
@@ -25,14 +26,11 @@ pub(crate) fn byte_range(pieces: Range<u32>, blocks: u32) -> Range<u64> {
 }
 
 fn seed(volume: &[u8; 16], id: ObjectId, piece: u32) -> u32 {
-    let (kind, epoch, number) = match id {
-        ObjectId::Data { epoch, number } => (0u8, epoch, number),
-        ObjectId::Log { epoch, seq } => (1, epoch, seq),
-    };
+    let (kind, LogPlace { epoch, seq }) = id.numbers();
     let mut crc = crc32c::crc32c(volume);
     crc = crc32c::crc32c_append(crc, &[kind]);
-    crc = crc32c::crc32c_append(crc, &epoch.to_le_bytes());
-    crc = crc32c::crc32c_append(crc, &number.to_le_bytes());
+    crc = crc32c::crc32c_append(crc, &epoch.get().to_le_bytes());
+    crc = crc32c::crc32c_append(crc, &seq.get().to_le_bytes());
     crc32c::crc32c_append(crc, &piece.to_le_bytes())
 }
 
@@ -87,10 +85,11 @@ pub(crate) fn decode(volume: &[u8; 16], id: ObjectId, first: u32, bytes: &Bytes)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::{Epoch, Seq};
 
     #[test]
     fn a_piece_is_read_alone_and_passes_for_no_other() {
-        let id = ObjectId::Data { epoch: 1, number: 2 };
+        let id = ObjectId::Data { epoch: Epoch::new(1), number: 2 };
         let volume = [7; 16];
         let blocks: Vec<u8> = (0..37).flat_map(|b| [b; BLOCK_SIZE]).collect();
         let mut out = Vec::new();
@@ -107,7 +106,7 @@ mod tests {
         assert_eq!(read(1..2), blocks[16 * BLOCK_SIZE..32 * BLOCK_SIZE]);
         assert_eq!(read(2..3), blocks[32 * BLOCK_SIZE..]);
         assert!(decode(&volume, id, 1, &part(0..1)).is_none(), "another piece");
-        let other = ObjectId::Log { epoch: 1, seq: 2 };
+        let other = ObjectId::Log(LogPlace::new(Epoch::new(1), Seq::new(2)));
         assert!(decode(&volume, other, 0, &part(0..1)).is_none(), "another object");
         assert!(decode(&[8; 16], id, 0, &part(0..1)).is_none(), "another volume");
         assert!(decode(&volume, id, 2, &part(2..3).slice(..9)).is_none(), "cut off");

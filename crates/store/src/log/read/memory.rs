@@ -132,9 +132,10 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::Epoch;
 
     fn key(n: u32) -> Key {
-        (ObjectId::Data { epoch: 1, number: 1 }, n)
+        (ObjectId::Data { epoch: Epoch::new(1), number: 1 }, n)
     }
 
     fn filled(pieces: impl Iterator<Item = (u32, Use)>) -> Memory {

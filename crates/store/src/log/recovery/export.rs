@@ -1,4 +1,5 @@
 //! The volume with the commits of a spool, for its owner: another writer took it over before they were uploaded.
+use crate::ids::{Epoch, LogPlace};
 use crate::local::spool::Spool;
 use crate::log::recovery::open::{self, Recovered};
 use crate::log::upload::writeback;
@@ -26,21 +27,21 @@ pub(crate) async fn read(
 ) -> Result<(Recovered, SpooledCommits)> {
     let failed = |why: String| StoreError::Cache { dir: dir.to_owned(), why };
     let all = spool.list().await.map_err(|e| failed(e.to_string()))?;
-    let commits: Vec<(u32, u64)> = all
+    let commits: Vec<LogPlace> = all
         .into_iter()
-        .filter_map(|id| if let ObjectId::Log { epoch, seq } = id { Some((epoch, seq)) } else { None })
+        .filter_map(|id| if let ObjectId::Log(place) = id { Some(place) } else { None })
         .collect();
     let nothing = || failed("it has no commits that the store does not have".into());
     // Files of earlier epochs were uploaded: their removal was undone by a crash.
-    let epoch = commits.iter().map(|(epoch, _)| *epoch).max().ok_or_else(nothing)?;
-    let base_is_gone = || StoreError::SpoolBase { dir: dir.to_owned(), epoch };
+    let epoch = commits.iter().map(|place| place.epoch).max().ok_or_else(nothing)?;
+    let base_is_gone = || StoreError::SpoolBase { dir: dir.to_owned(), epoch: epoch.get() };
     let session = session(remote, spool, &commits, epoch).await?.ok_or_else(nothing)?;
     let found = open::with_spool(remote, spool, epoch, &session).await?;
     let (found, commits_read) = found.ok_or_else(base_is_gone)?;
-    let unusable = commits.iter().filter(|&&(of, seq)| of == epoch && seq >= found.next.1).count() as u64;
+    let unusable = commits.iter().filter(|of| of.epoch == epoch && of.seq >= found.next.seq).count() as u64;
     match (commits_read, unusable) {
         (0, 0) => Err(nothing()),
-        _ => Ok((found, SpooledCommits { epoch, commits: commits_read, unusable })),
+        _ => Ok((found, SpooledCommits { epoch: epoch.get(), commits: commits_read, unusable })),
     }
 }
 
@@ -48,13 +49,13 @@ pub(crate) async fn read(
 async fn session(
     remote: &Remote,
     spool: &dyn Spool,
-    commits: &[(u32, u64)],
-    epoch: u32,
+    commits: &[LogPlace],
+    epoch: Epoch,
 ) -> Result<Option<[u8; 16]>> {
     let volume = volume::read(remote).await?.id;
-    for &(_, seq) in commits.iter().filter(|(of, _)| *of == epoch) {
-        let bytes = writeback::read(spool, ObjectId::Log { epoch, seq }).await?;
-        if let Ok(record) = commit::read(&volume, epoch, seq, &bytes) {
+    for &place in commits.iter().filter(|place| place.epoch == epoch) {
+        let bytes = writeback::read(spool, ObjectId::Log(place)).await?;
+        if let Ok(record) = commit::read(&volume, place, &bytes) {
             return Ok(Some(record.session));
         }
     }

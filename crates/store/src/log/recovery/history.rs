@@ -1,6 +1,7 @@
 //! Whether the pieces in a cache belong to the history of the store.
 use crate::Result;
 use crate::fence::owner;
+use crate::ids::{LogPlace, Seq};
 use crate::local::cache::Local;
 use crate::local::disk::Seen;
 use crate::log::recovery::open::Recovered;
@@ -15,7 +16,7 @@ pub(crate) async fn check(local: &Local, remote: &Remote, found: &Recovered) -> 
     let is_same = owner::session(remote, seen.epoch).await? == Some(seen.session);
     if !is_same || found.last_of(seen.epoch) < seen.seq {
         let dir = local.of.path.clone();
-        remote.notify(&Notice::SetBack { dir, epoch: seen.epoch, commit: seen.seq });
+        remote.notify(&Notice::SetBack { dir, epoch: seen.epoch.get(), commit: seen.seq.get() });
         disk.clear();
     }
     Ok(())
@@ -27,8 +28,8 @@ pub(crate) async fn record(local: &Local, remote: &Remote, found: &Recovered) ->
     let (epoch, session) = match found.session {
         Some(session) => (session.epoch, Some(session.id)),
         None => {
-            let (next, seq) = found.next;
-            let epoch = if seq > 1 { next } else { next.saturating_sub(1) };
+            let LogPlace { epoch: next, seq } = found.next;
+            let epoch = if seq > Seq::FIRST { next } else { next.previous().unwrap_or_default() };
             (epoch, owner::session(remote, epoch).await?)
         }
     };

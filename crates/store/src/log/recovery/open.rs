@@ -5,6 +5,7 @@
 //! seal was created, and the log really ended there. No listing has to be current for that.
 use crate::fence::epoch::{EpochClaim, Session};
 use crate::fence::owner;
+use crate::ids::{Epoch, LogPlace, Seq};
 use crate::local::spool::Spool;
 use crate::log::commit::{self, Entry, Record, WINDOW};
 use crate::log::map::Map;
@@ -33,9 +34,9 @@ pub(crate) struct Recovered {
     pub volume: Volume,
     pub map: Map,
     /// The map that it was read from.
-    pub base: (u32, u64),
+    pub base: LogPlace,
     /// The first place of the log that was not read.
-    pub next: (u32, u64),
+    pub next: LogPlace,
     /// Commits after that map.
     pub replayed: u64,
     /// Present for a writable mount.
@@ -44,10 +45,10 @@ pub(crate) struct Recovered {
 
 impl Recovered {
     /// The last commit of an epoch.
-    pub(crate) fn last_of(&self, epoch: u32) -> u64 {
+    pub(crate) fn last_of(&self, epoch: Epoch) -> Seq {
         let place =
-            if self.next.0 == epoch { Some(self.next.1) } else { self.map.seals.get(&epoch).copied() };
-        place.unwrap_or(0).saturating_sub(1)
+            if self.next.epoch == epoch { Some(self.next.seq) } else { self.map.seals.get(&epoch).copied() };
+        place.unwrap_or_default().previous()
     }
 }
 
@@ -57,11 +58,10 @@ struct Walk<'a> {
     volume: Volume,
     map: Map,
     /// The map that it began with.
-    base: (u32, u64),
+    base: LogPlace,
     listed: Vec<Name>,
     /// Next place of the log.
-    epoch: u32,
-    seq: u64,
+    place: LogPlace,
     replayed: u64,
 }
 
@@ -91,7 +91,7 @@ pub(crate) async fn read_only(remote: &Remote) -> Result<Recovered> {
 pub(crate) async fn with_spool(
     remote: &Remote,
     spool: &dyn Spool,
-    epoch: u32,
+    epoch: Epoch,
     session: &[u8; 16],
 ) -> Result<Option<(Recovered, u64)>> {
     if owner::session(remote, epoch).await? != Some(*session) {
@@ -99,7 +99,7 @@ pub(crate) async fn with_spool(
     }
     for _ in 0..ATTEMPTS {
         let (volume, maps) = try_join!(volume::read(remote), remote.list("map", None, Cause::Open))?;
-        let before = |name: &&Name| matches!(name, Name::Map { epoch: of, .. } if *of <= epoch);
+        let before = |name: &&Name| matches!(name, Name::Map(of) if of.epoch <= epoch);
         let Some(&map) = maps.iter().rfind(before) else { return Ok(None) };
         let Some((mut walk, _)) = begin_at(remote, volume, map).await? else { continue };
         let sealed = match walk.run(epoch, None).await {
@@ -107,24 +107,24 @@ pub(crate) async fn with_spool(
             other => other?,
         };
         let kept = walk.has_base().await?;
-        if !kept || (!sealed && walk.epoch != epoch) {
+        if !kept || (!sealed && walk.place.epoch != epoch) {
             continue;
         }
-        let from = walk.map.seals.get(&epoch).copied().unwrap_or(walk.seq);
-        (walk.epoch, walk.seq) = (epoch, from);
+        let from = walk.map.seals.get(&epoch).copied().unwrap_or(walk.place.seq);
+        walk.place = LogPlace::new(epoch, from);
         walk.listed.clear();
-        while let Some(bytes) = spooled(remote, spool, epoch, walk.seq).await?
+        while let Some(bytes) = spooled(remote, spool, walk.place).await?
             && walk.take(&bytes).await? == Step::Applied
         {}
-        let places = walk.seq - from;
+        let places = walk.place.seq.since(from);
         return Ok(Some((walk.recovered(None), places)));
     }
     Err(StoreError::Unsettled(ATTEMPTS))
 }
 
 /// A commit of a spool. A later commit may have been uploaded before earlier ones.
-async fn spooled(remote: &Remote, spool: &dyn Spool, epoch: u32, seq: u64) -> Result<Option<Bytes>> {
-    let id = ObjectId::Log { epoch, seq };
+async fn spooled(remote: &Remote, spool: &dyn Spool, place: LogPlace) -> Result<Option<Bytes>> {
+    let id = ObjectId::Log(place);
     match spool.read(id, None).await.map_err(|e| StoreError::unreadable(id, &e))? {
         Some(bytes) => Ok(Some(bytes)),
         None => remote.get(Name::Object(id), Cause::Open).await,
@@ -137,7 +137,7 @@ pub(crate) async fn writable(remote: &Remote, claim: &EpochClaim) -> Result<Reco
     for _ in 0..ATTEMPTS {
         let Some((mut walk, mut last)) = begin(remote).await? else { continue };
         if let Some(ours) = session {
-            last = ours.epoch - 1;
+            last = ours.epoch.previous().unwrap_or_default();
         }
         let sealed = match walk.run(last, None).await {
             Err(StoreError::Missing { .. }) => continue,
@@ -150,8 +150,9 @@ pub(crate) async fn writable(remote: &Remote, claim: &EpochClaim) -> Result<Reco
         let ours = match session {
             Some(ours) => ours,
             None => {
-                let own = last.checked_add(1);
-                let own = own.ok_or(StoreError::corrupt(&Name::Epoch(last), "no epoch can follow it"))?;
+                let own = last
+                    .next()
+                    .map_err(|_| StoreError::corrupt(Name::Epoch(last), "no epoch can follow it"))?;
                 claim.take(remote, walk.volume.session(own)?).await?
             }
         };
@@ -169,7 +170,7 @@ pub(crate) async fn writable(remote: &Remote, claim: &EpochClaim) -> Result<Reco
 
 /// Reads the newest map and lists what follows; also returns the last epoch. `None` if the map was deleted
 /// meanwhile.
-async fn begin(remote: &Remote) -> Result<Option<(Walk<'_>, u32)>> {
+async fn begin(remote: &Remote) -> Result<Option<(Walk<'_>, Epoch)>> {
     let (volume, maps) = try_join!(volume::read(remote), remote.list("map", None, Cause::Open))?;
     let mut damage = StoreError::Missing { object: "map".into() };
     // The map before the newest, with the commits after it, gives the same state.
@@ -182,37 +183,34 @@ async fn begin(remote: &Remote) -> Result<Option<(Walk<'_>, u32)>> {
     Err(damage)
 }
 
-async fn begin_at(remote: &Remote, volume: Volume, map: Name) -> Result<Option<(Walk<'_>, u32)>> {
-    let Name::Map { epoch, seq } = map else { return Ok(None) };
-    let after = Name::Map { epoch, seq };
-    let epochs = remote.list("epoch", epoch.checked_sub(1).map(Name::Epoch), Cause::Open);
-    let commits = remote.list("log", Some(Name::log(epoch, seq)), Cause::Open);
-    let bytes = remote.get_up_to(after, volume.geometry.map_bytes_max(), Cause::Open);
+async fn begin_at(remote: &Remote, volume: Volume, map: Name) -> Result<Option<(Walk<'_>, Epoch)>> {
+    let Name::Map(base) = map else { return Ok(None) };
+    let epochs = remote.list("epoch", base.epoch.previous().map(Name::Epoch), Cause::Open);
+    let commits = remote.list("log", Some(Name::log(base)), Cause::Open);
+    let bytes = remote.get_up_to(map, volume.geometry.map_bytes_max(), Cause::Open);
     let (bytes, epochs, listed) = try_join!(bytes, epochs, commits)?;
     let Some(bytes) = bytes else { return Ok(None) };
     let last = match epochs.last() {
         Some(&Name::Epoch(last)) => last,
-        _ => epoch,
+        _ => base.epoch,
     };
     // Each of them gets an end, so their number must be limited.
-    if u64::from(last.saturating_sub(epoch)) > epochs.len() as u64 + EPOCHS_UNLISTED {
-        return Err(StoreError::corrupt(&Name::Epoch(last), "the epochs before it are missing"));
+    if u64::from(last.since(base.epoch)) > epochs.len() as u64 + EPOCHS_UNLISTED {
+        return Err(StoreError::corrupt(Name::Epoch(last), "the epochs before it are missing"));
     }
-    let map = decode_map(&volume, epoch, seq, &bytes)?;
-    let behind = seq.checked_add(1).ok_or(StoreError::corrupt(&after, "no commit can follow it"))?;
-    let base = (epoch, seq);
-    Ok(Some((Walk { remote, volume, map, base, listed, epoch, seq: behind, replayed: 0 }, last)))
+    let decoded = decode_map(&volume, base, &bytes)?;
+    let place = base.after(1).map_err(|_| StoreError::corrupt(map, "no commit can follow it"))?;
+    Ok(Some((Walk { remote, volume, map: decoded, base, listed, place, replayed: 0 }, last)))
 }
 
 impl Walk<'_> {
     fn recovered(self, session: Option<Session>) -> Recovered {
-        let next = (self.epoch, self.seq);
-        let Self { volume, map, base, replayed, .. } = self;
+        let Self { volume, map, base, place: next, replayed, .. } = self;
         Recovered { volume, map, base, next, replayed, session }
     }
 
     fn base(&self) -> Name {
-        Name::Map { epoch: self.base.0, seq: self.base.1 }
+        Name::Map(self.base)
     }
 
     /// Whether the map that it began with is still there.
@@ -221,23 +219,25 @@ impl Walk<'_> {
     }
 
     /// Reports where the epoch of another writer was ended.
-    async fn report_takeover(&self, epoch: u32) -> Result<()> {
+    async fn report_takeover(&self, epoch: Epoch) -> Result<()> {
         let (owner, seal) = (owner::known(self.remote, epoch).await?, self.map.seals.get(&epoch));
         let (Some(owner), Some(&seal)) = (owner, seal) else { return Ok(()) };
-        let commits = seal.saturating_sub(1);
-        let newest = if commits == 0 { Name::Epoch(epoch) } else { Name::log(epoch, commits) };
+        let last = seal.previous();
+        let newest =
+            if last == Seq::NONE { Name::Epoch(epoch) } else { Name::log(LogPlace::new(epoch, last)) };
         let meta = self.remote.head(newest, Cause::Open).await?;
         let stored_at = meta.map_or_else(|| "unknown time".to_owned(), |meta| meta.last_modified.to_string());
+        let (epoch, commits) = (epoch.get(), last.get());
         self.remote.notify(&Notice::TookOver { epoch, owner: owner.describe(), commits, stored_at });
         Ok(())
     }
 
     /// Reads to the end of an epoch. With `by`, ends each epoch that has no end. Returns whether all have
     /// one.
-    async fn run(&mut self, last: u32, by: Option<&Session>) -> Result<bool> {
-        while self.epoch <= last {
+    async fn run(&mut self, last: Epoch, by: Option<&Session>) -> Result<bool> {
+        while self.place.epoch <= last {
             // mkfs has no log.
-            let mut ended = self.epoch == 0 || self.read_listed().await?;
+            let mut ended = self.place.epoch == Epoch::MKFS || self.read_listed().await?;
             if let Some(by) = by.filter(|_| !ended) {
                 self.seal(by).await?;
                 ended = true;
@@ -245,10 +245,10 @@ impl Walk<'_> {
             if !ended {
                 return Ok(false);
             }
-            if self.epoch > 0 {
-                self.map.seals.insert(self.epoch, self.seq);
+            if self.place.epoch != Epoch::MKFS {
+                self.map.seals.insert(self.place.epoch, self.place.seq);
             }
-            (self.epoch, self.seq) = (self.epoch + 1, 1);
+            self.place = LogPlace::first(self.place.epoch.next()?);
         }
         Ok(true)
     }
@@ -263,7 +263,7 @@ impl Walk<'_> {
                 return Ok(false);
             }
             // A listing is not atomic: this place may have been taken after it was listed.
-            let Some(bytes) = self.remote.get(self.place(), Cause::Open).await? else {
+            let Some(bytes) = self.remote.get(self.name(), Cause::Open).await? else {
                 return self.refuse_a_loss(self.lost()).await.map(|()| false);
             };
             if self.take(&bytes).await? == Step::Ended {
@@ -274,18 +274,17 @@ impl Walk<'_> {
 
     /// Reads the listed commits that follow without a gap.
     async fn read_run(&mut self) -> Result<Step> {
-        let epoch = self.epoch;
         let remote = self.remote;
-        let get = |seq| async move {
-            (seq, remote.get_short(Name::log(epoch, seq), SHORT_BYTES, Cause::Open).await)
+        let get = |place| async move {
+            (place, remote.get_short(Name::log(place), SHORT_BYTES, Cause::Open).await)
         };
         let mut objects = stream::iter(self.places()).map(get).buffered(READ_AT_ONCE);
-        while let Some((seq, bytes)) = objects.next().await {
+        while let Some((place, bytes)) = objects.next().await {
             // An earlier commit takes this place as well.
-            if seq < self.seq {
+            if place < self.place {
                 continue;
             }
-            if seq > self.seq {
+            if place > self.place {
                 break;
             }
             let Some(bytes) = bytes? else { break };
@@ -301,8 +300,8 @@ impl Walk<'_> {
         loop {
             // Created like a commit: a commit that its writer created first is applied, and after the seal
             // the writer creates none.
-            let seal = commit::seal(by, self.epoch, self.seq);
-            match self.remote.create(Name::log(self.epoch, self.seq), seal, Cause::Open).await? {
+            let seal = commit::seal(by, self.place);
+            match self.remote.create(self.name(), seal, Cause::Open).await? {
                 Created::Ours => return Ok(()),
                 Created::Other(bytes) if self.take(&bytes).await? == Step::Ended => return Ok(()),
                 Created::Other(_) => {}
@@ -312,16 +311,13 @@ impl Walk<'_> {
 
     /// Applies the object at the present place.
     async fn take(&mut self, bytes: &Bytes) -> Result<Step> {
-        match commit::read(&self.volume.id, self.epoch, self.seq, bytes) {
+        match commit::read(&self.volume.id, self.place, bytes) {
             Ok(Record { entry: Entry::Seal { .. }, .. }) => Ok(Step::Ended),
             Ok(Record { entry: Entry::Commit { ops, places }, inline, .. }) => {
                 if !self.map.apply(&ops, inline as u16) {
-                    return Err(StoreError::corrupt(
-                        &self.place(),
-                        "it changes what the volume does not have",
-                    ));
+                    return Err(StoreError::corrupt(self.name(), "it changes what the volume does not have"));
                 }
-                (self.seq, self.replayed) = (self.seq + u64::from(places), self.replayed + 1);
+                (self.place, self.replayed) = (self.place.after(places)?, self.replayed + 1);
                 Ok(Step::Applied)
             }
             // Its writer was cut off.
@@ -329,17 +325,17 @@ impl Walk<'_> {
         }
     }
 
-    fn place(&self) -> Name {
-        Name::log(self.epoch, self.seq)
+    fn name(&self) -> Name {
+        Name::log(self.place)
     }
 
     fn lost(&self) -> StoreError {
-        StoreError::Lost { object: self.place().to_string() }
+        StoreError::Lost { object: self.name().to_string() }
     }
 
     /// Whether an object of the present place, or a later one, was listed.
     fn is_followed(&self) -> bool {
-        self.listed.last().is_some_and(|&last| last >= self.place())
+        self.listed.last().is_some_and(|&last| last >= self.name())
     }
 
     /// An error if the object of the present place, which is missing or damaged, was complete once. Otherwise
@@ -358,28 +354,31 @@ impl Walk<'_> {
     /// Whether the list, or later objects, prove that it was stored.
     async fn was_stored(&self, damage: &StoreError) -> Result<bool> {
         let is_missing = matches!(damage, StoreError::Lost { .. });
-        let (here, behind): (Vec<u64>, Vec<u64>) =
-            self.places().into_iter().partition(|&seq| seq == self.seq);
+        let (here, behind): (Vec<LogPlace>, Vec<LogPlace>) =
+            self.places().into_iter().partition(|&place| place == self.place);
         if behind.len() as u64 >= WINDOW || (is_missing && !here.is_empty()) {
             return Ok(true);
         }
-        for seq in behind {
-            let bytes = self.remote.get(Name::log(self.epoch, seq), Cause::Open).await?.unwrap_or_default();
-            let read = commit::read(&self.volume.id, self.epoch, seq, &bytes);
-            if read.is_ok_and(|record| record.marks.stored >= self.seq) {
+        for place in behind {
+            let bytes = self.remote.get(Name::log(place), Cause::Open).await?.unwrap_or_default();
+            let read = commit::read(&self.volume.id, place, &bytes);
+            if read.is_ok_and(|record| record.marks.stored >= self.place.seq) {
                 return Ok(true);
             }
         }
         // The next epoch has no commit before this one has ended. A truncated object also ends it.
-        let later = self.listed.last().is_some_and(|&last| last > Name::log(self.epoch, u64::MAX));
+        let later = self
+            .listed
+            .last()
+            .is_some_and(|&last| last > Name::log(LogPlace::new(self.place.epoch, Seq::MAX)));
         Ok(later && is_missing)
     }
 
     /// The places that were listed, from the present one on.
-    fn places(&self) -> Vec<u64> {
-        let from = self.listed.partition_point(|&name| name < Name::log(self.epoch, self.seq));
+    fn places(&self) -> Vec<LogPlace> {
+        let from = self.listed.partition_point(|&name| name < self.name());
         let of_epoch = self.listed.iter().skip(from).map_while(|name| match *name {
-            Name::Object(ObjectId::Log { epoch, seq }) if epoch == self.epoch => Some(seq),
+            Name::Object(ObjectId::Log(place)) if place.epoch == self.place.epoch => Some(place),
             _ => None,
         });
         of_epoch.collect()

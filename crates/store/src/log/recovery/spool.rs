@@ -7,6 +7,7 @@
 //! earlier state.
 use crate::fence::epoch::Session;
 use crate::fence::owner;
+use crate::ids::{Epoch, LogPlace, Seq};
 use crate::local::spool::Spool;
 use crate::log::commit::{self, Entry, Marks, Record, WINDOW};
 use crate::log::recovery::open;
@@ -22,6 +23,7 @@ use crate::{Result, StoreError};
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 /// Times that the volume may change meanwhile.
 const ATTEMPTS: u32 = 10;
@@ -35,23 +37,23 @@ const MERGED: u64 = 1 << 63;
 #[derive(Debug, Default)]
 struct Spooled {
     data: Vec<ObjectId>,
-    commits: BTreeSet<u64>,
+    commits: BTreeSet<Seq>,
 }
 
 /// Uploads everything that was acknowledged, and removes it from the spool. `dir` is for messages.
 pub(crate) async fn upload(remote: &Remote, spool: &dyn Spool, dir: &str) -> Result<()> {
     let failed = |e: std::io::Error| StoreError::Cache { dir: dir.to_owned(), why: e.to_string() };
-    let mut epochs = BTreeMap::<u32, Spooled>::new();
+    let mut epochs = BTreeMap::<Epoch, Spooled>::new();
     for id in spool.list().await.map_err(failed)? {
         let spooled = epochs.entry(id.epoch()).or_default();
         match id {
             ObjectId::Data { .. } => spooled.data.push(id),
-            ObjectId::Log { seq, .. } => _ = spooled.commits.insert(seq),
+            ObjectId::Log(LogPlace { seq, .. }) => _ = spooled.commits.insert(seq),
         }
     }
     for (epoch, spooled) in epochs {
         spooled.upload(remote, spool, epoch, dir).await?;
-        let commits = spooled.commits.iter().map(|&seq| ObjectId::Log { epoch, seq });
+        let commits = spooled.commits.iter().map(|&seq| ObjectId::Log(LogPlace::new(epoch, seq)));
         for id in commits.chain(spooled.data.iter().copied()) {
             spool.remove(id).await.map_err(failed)?;
         }
@@ -71,12 +73,13 @@ struct Upload<'a> {
 }
 
 impl Spooled {
-    async fn upload(&self, remote: &Remote, spool: &dyn Spool, epoch: u32, dir: &str) -> Result<()> {
+    async fn upload(&self, remote: &Remote, spool: &dyn Spool, epoch: Epoch, dir: &str) -> Result<()> {
         // Nothing refers to data without a commit.
         let Some(&first) = self.commits.first() else { return Ok(()) };
         let volume = volume::read(remote).await?;
-        let bytes = writeback::read(spool, ObjectId::Log { epoch, seq: first }).await?;
-        let id = commit::read(&volume.id, epoch, first, &bytes)?.session;
+        let first = LogPlace::new(epoch, first);
+        let bytes = writeback::read(spool, ObjectId::Log(first)).await?;
+        let id = commit::read(&volume.id, first, &bytes)?.session;
         let session = Session { volume: volume.id, id, epoch, marked: volume.marked };
         let upload = Upload { remote, spool, spooled: self, session, dir };
         if owner::session(remote, epoch).await? != Some(id) {
@@ -88,13 +91,12 @@ impl Spooled {
                 Some(seal) if self.commits.contains(seal) => return Err(upload.refused(*seal)),
                 // The store has all of it already.
                 Some(seal) => return upload.end_at(*seal).await,
-                None if found.next.0 == epoch => upload.from(found.next.1).await?,
+                None if found.next.epoch == epoch => upload.from(found.next.seq).await?,
                 // The listing is not current: the epoch was taken before anything of it was spooled.
                 None => continue,
             }
             // If the map is gone, the log that was read may be outdated.
-            let (of, seq) = found.base;
-            if remote.head(Name::Map { epoch: of, seq }, Cause::Open).await?.is_some() {
+            if remote.head(Name::Map(found.base), Cause::Open).await?.is_some() {
                 return Ok(());
             }
         }
@@ -104,7 +106,7 @@ impl Spooled {
 
 impl Upload<'_> {
     /// Uploads commits from a place on, after all data objects.
-    async fn from(&self, from: u64) -> Result<()> {
+    async fn from(&self, from: Seq) -> Result<()> {
         let put = |id: ObjectId| async move {
             let bytes = writeback::read(self.spool, id).await?;
             check_data(&self.session.volume, id, &bytes)?;
@@ -132,9 +134,9 @@ impl Upload<'_> {
     }
 
     /// Reads commits from a place on, as many as fit into one object.
-    async fn read_run(&self, from: u64) -> Result<Vec<(u64, Bytes)>> {
+    async fn read_run(&self, from: Seq) -> Result<Vec<(Seq, Bytes)>> {
         let (mut run, mut bytes) = (Vec::new(), 0);
-        for seq in (from..).take(MERGE_MOST).take_while(|seq| self.spooled.commits.contains(seq)) {
+        for seq in from.onwards().take(MERGE_MOST).take_while(|seq| self.spooled.commits.contains(seq)) {
             let (commit, _) = self.read(seq).await?;
             bytes += commit.len() as u64;
             if bytes > MERGE_BYTES && !run.is_empty() {
@@ -146,10 +148,10 @@ impl Upload<'_> {
     }
 
     /// Reads a commit of this writer.
-    async fn read(&self, seq: u64) -> Result<(Bytes, Record)> {
-        let epoch = self.session.epoch;
-        let bytes = writeback::read(self.spool, ObjectId::Log { epoch, seq }).await?;
-        let record = commit::read(&self.session.volume, epoch, seq, &bytes)?;
+    async fn read(&self, seq: Seq) -> Result<(Bytes, Record)> {
+        let place = self.session.place(seq);
+        let bytes = writeback::read(self.spool, ObjectId::Log(place)).await?;
+        let record = commit::read(&self.session.volume, place, &bytes)?;
         if record.session != self.session.id {
             return Err(self.foreign());
         }
@@ -158,14 +160,15 @@ impl Upload<'_> {
 
     /// Ends the upload at a place that neither the store nor the directory has. Its commit must not have been
     /// acknowledged.
-    async fn end_at(&self, place: u64) -> Result<()> {
-        for &seq in self.spooled.commits.range(place + 1..) {
-            if seq >= place + WINDOW || self.read(seq).await?.1.marks.acknowledged >= place {
+    async fn end_at(&self, place: Seq) -> Result<()> {
+        let later = || self.spooled.commits.range((Bound::Excluded(place), Bound::Unbounded));
+        for &seq in later() {
+            if seq.since(place) >= WINDOW || self.read(seq).await?.1.marks.acknowledged >= place {
                 return Err(StoreError::SpoolGap {
                     dir: self.dir.to_owned(),
-                    epoch: self.session.epoch,
-                    commits: self.spooled.commits.range(place + 1..).count() as u64,
-                    missing: place,
+                    epoch: self.session.epoch.get(),
+                    commits: later().count() as u64,
+                    missing: place.get(),
                 });
             }
         }
@@ -173,14 +176,14 @@ impl Upload<'_> {
     }
 
     /// Creates an object for several commits in the place of the first, after the object with their blocks.
-    async fn upload_merged(&self, run: &[(u64, Bytes)]) -> Result<u64> {
+    async fn upload_merged(&self, run: &[(Seq, Bytes)]) -> Result<Seq> {
         let epoch = self.session.epoch;
-        let (first, places) = (run.first().map_or(0, |(seq, _)| *seq), run.len() as u64);
+        let (first, places) = (run.first().map_or(Seq::FIRST, |(seq, _)| *seq), run.len() as u32);
         // A name that only these commits give, as objects never change. The mount that ended has numbers from
         // 1 on.
-        let id = ObjectId::Data { epoch, number: MERGED | first << 16 | places };
+        let id = ObjectId::Data { epoch, number: MERGED | first.get() << 16 | u64::from(places) };
         // Objects are created one after the other.
-        let before = first.saturating_sub(1);
+        let before = first.previous();
         let merged = merge(&self.session, Marks { stored: before, acknowledged: before }, id, run)?;
         if let Some(blocks) = merged.data {
             self.remote.put_object(id, blocks, Cause::Data).await?;
@@ -190,33 +193,33 @@ impl Upload<'_> {
 
     /// Creates an object in a place, and returns the place after it. If the ended mount sent another object
     /// that arrived late, returns the place after that one.
-    async fn create(&self, (seq, places): (u64, u64), bytes: Bytes) -> Result<u64> {
-        let id = ObjectId::Log { epoch: self.session.epoch, seq };
+    async fn create(&self, (seq, places): (Seq, u32), bytes: Bytes) -> Result<Seq> {
+        let id = ObjectId::Log(self.session.place(seq));
         match self.remote.put_object(id, bytes, Cause::Commit).await {
             Err(StoreError::Fenced { .. }) => self.behind(seq).await?.ok_or_else(|| self.refused(seq)),
-            other => other.map(|()| seq.saturating_add(places)),
+            other => other.and_then(|()| Ok(seq.after(places)?)),
         }
     }
 
     /// The place after the commit that the store has in a place.
-    async fn behind(&self, seq: u64) -> Result<Option<u64>> {
-        let epoch = self.session.epoch;
-        let Some(bytes) = self.remote.get(Name::log(epoch, seq), Cause::Open).await? else { return Ok(None) };
-        Ok(match commit::read(&self.session.volume, epoch, seq, &bytes) {
-            Ok(Record { entry: Entry::Commit { places, .. }, .. }) => Some(seq + u64::from(places)),
+    async fn behind(&self, seq: Seq) -> Result<Option<Seq>> {
+        let place = self.session.place(seq);
+        let Some(bytes) = self.remote.get(Name::log(place), Cause::Open).await? else { return Ok(None) };
+        Ok(match commit::read(&self.session.volume, place, &bytes) {
+            Ok(Record { entry: Entry::Commit { places, .. }, .. }) => Some(seq.after(places)?),
             _ => None,
         })
     }
 
-    fn refused(&self, place: u64) -> StoreError {
+    fn refused(&self, place: Seq) -> StoreError {
         let from = self.spooled.commits.range(place..);
-        let commits = from.zip(place..).take_while(|(a, b)| **a == *b).count() as u64;
-        StoreError::SpoolRefused { dir: self.dir.to_owned(), epoch: self.session.epoch, commits }
+        let commits = from.zip(place.onwards()).take_while(|(a, b)| **a == *b).count() as u64;
+        StoreError::SpoolRefused { dir: self.dir.to_owned(), epoch: self.session.epoch.get(), commits }
     }
 
     fn foreign(&self) -> StoreError {
         let commits = self.spooled.commits.len() as u64;
-        StoreError::SpoolForeign { dir: self.dir.to_owned(), epoch: self.session.epoch, commits }
+        StoreError::SpoolForeign { dir: self.dir.to_owned(), epoch: self.session.epoch.get(), commits }
     }
 }
 

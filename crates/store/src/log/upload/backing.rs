@@ -1,4 +1,5 @@
 //! Destination of the objects of an epoch: the store, or local disk first.
+use crate::ids::Seq;
 use crate::local::spool::Spool;
 use crate::log::upload::writeback::Writeback;
 use crate::stats::Cause;
@@ -45,19 +46,19 @@ impl Backing {
     }
 
     /// The commit up to which all are in the store. Without write-back these are the acknowledged ones.
-    pub(crate) fn stored(&self, acknowledged: u64) -> u64 {
+    pub(crate) fn stored(&self, acknowledged: Seq) -> Seq {
         self.writeback.as_ref().map_or(acknowledged, |writeback| writeback.stored())
     }
 
     /// Announces that a map will name the objects of commits up to this one as they are now.
-    pub(crate) fn fix(&self, upto: u64) {
+    pub(crate) fn fix(&self, upto: Seq) {
         if let Some(writeback) = &self.writeback {
             writeback.fix(upto);
         }
     }
 
     /// Waits until the store has all commits up to this one. Maps and deletions that rely on them may follow.
-    pub(crate) async fn settled(&self, seq: u64) -> Result<()> {
+    pub(crate) async fn settled(&self, seq: Seq) -> Result<()> {
         match &self.writeback {
             Some(writeback) => writeback.settled(seq).await,
             None => Ok(()),
@@ -65,7 +66,7 @@ impl Backing {
     }
 
     /// Like [`Self::settled`], but a failing store stops the volume.
-    pub(crate) async fn drain(&self, seq: u64) -> Result<()> {
+    pub(crate) async fn drain(&self, seq: Seq) -> Result<()> {
         match &self.writeback {
             Some(writeback) => writeback.drain(seq).await,
             None => Ok(()),

@@ -1,6 +1,7 @@
 //! Merges commits that wait for the store into one object of the log. Their inline blocks go into a data
 //! object, as objects never change: caches may have blocks of the first commit under the name of its place.
 use crate::fence::epoch::Session;
+use crate::ids::Seq;
 use crate::log::commit::{self, Entry, Marks, Op, Record, Run};
 use crate::wire::names::{Name, ObjectId};
 use crate::wire::pieces;
@@ -23,13 +24,14 @@ pub(crate) fn merge(
     session: &Session,
     marks: Marks,
     data: ObjectId,
-    commits: &[(u64, Bytes)],
+    commits: &[(Seq, Bytes)],
 ) -> Result<Merged> {
     let (mut ops, mut blocks, mut bases) = (Vec::new(), Vec::new(), HashMap::new());
     for (seq, bytes) in commits {
-        let id = ObjectId::Log { epoch: session.epoch, seq: *seq };
+        let place = session.place(*seq);
+        let id = ObjectId::Log(place);
         let bad = || StoreError::corrupt(&Name::Object(id), "its content is not what was written");
-        let Record { entry, inline, .. } = commit::read(&session.volume, session.epoch, *seq, bytes)?;
+        let Record { entry, inline, .. } = commit::read(&session.volume, place, bytes)?;
         let Entry::Commit { ops: own, places: 1 } = entry else { return Err(bad()) };
         let base = u16::try_from(blocks.len() / BLOCK_SIZE).map_err(|_| bad())?;
         base.checked_add(inline as u16).ok_or_else(bad)?;
@@ -39,7 +41,7 @@ pub(crate) fn merge(
         ops.extend(own.into_iter().map(|op| moved(op, id, data, base)));
         bases.insert(id, base);
     }
-    let first = commits.first().map_or(0, |(seq, _)| *seq);
+    let first = commits.first().map_or(Seq::FIRST, |(seq, _)| *seq);
     let commit = commit::merged(session, marks, first, commits.len() as u32, &ops);
     let data = (!blocks.is_empty()).then(|| {
         let mut out = Vec::with_capacity(pieces::encoded_len((blocks.len() / BLOCK_SIZE) as u32));
@@ -61,28 +63,31 @@ fn moved(op: Op, from: ObjectId, to: ObjectId, base: u16) -> Op {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::{Epoch, LogPlace};
 
     #[test]
     fn the_blocks_and_changes_of_merged_commits_are_those_of_each() {
-        let session = Session { volume: [1; 16], id: [2; 16], epoch: 3, marked: true };
-        let marks = Marks { stored: 4, acknowledged: 6 };
-        let id = |seq| ObjectId::Log { epoch: 3, seq };
+        let session = Session { volume: [1; 16], id: [2; 16], epoch: Epoch::new(3), marked: true };
+        let marks = Marks { stored: Seq::new(4), acknowledged: Seq::new(6) };
+        let id = |seq| ObjectId::Log(LogPlace::of(3, seq));
         let run = |seq, offset| Op::Run(Run { zone: 4, start: 0, len: 2, object: id(seq), offset });
         let block = |fill| [fill; BLOCK_SIZE];
-        let first = commit::commit(&session, marks, 7, &[run(7, 0), Op::Reset(4)], &[&block(1), &block(2)]);
-        let second = commit::commit(&session, marks, 8, &[Op::Finish(9)], &[]);
-        let third = commit::commit(&session, marks, 9, &[run(9, 1)], &[&block(3), &block(4), &block(5)]);
-        let data = ObjectId::Data { epoch: 3, number: 11 };
-        let all = [(7, first), (8, second), (9, third)];
+        let first =
+            commit::commit(&session, marks, Seq::new(7), &[run(7, 0), Op::Reset(4)], &[&block(1), &block(2)]);
+        let second = commit::commit(&session, marks, Seq::new(8), &[Op::Finish(9)], &[]);
+        let third =
+            commit::commit(&session, marks, Seq::new(9), &[run(9, 1)], &[&block(3), &block(4), &block(5)]);
+        let data = ObjectId::Data { epoch: Epoch::new(3), number: 11 };
+        let all = [(Seq::new(7), first), (Seq::new(8), second), (Seq::new(9), third)];
         let merged = merge(&session, marks, data, &all).unwrap();
         let pieces = pieces::decode(&session.volume, data, 0, &merged.data.unwrap()).unwrap().concat();
         assert_eq!(pieces, [1, 2, 3, 4, 5].map(block).concat());
         let in_data = |offset| Op::Run(Run { zone: 4, start: 0, len: 2, object: data, offset });
         let ops = vec![in_data(0), Op::Reset(4), Op::Finish(9), in_data(3)];
-        let read = commit::read(&session.volume, 3, 7, &merged.commit).unwrap();
+        let read = commit::read(&session.volume, LogPlace::of(3, 7), &merged.commit).unwrap();
         let entry = Entry::Commit { ops, places: 3 };
         assert_eq!(read, Record { session: [2; 16], marks, entry, inline: 0 });
         assert_eq!((merged.bases[&id(8)], merged.bases[&id(9)]), (2, 2));
-        assert!(merge(&session, marks, data, &[(8, all[0].1.clone())]).is_err());
+        assert!(merge(&session, marks, data, &[(Seq::new(8), all[0].1.clone())]).is_err());
     }
 }

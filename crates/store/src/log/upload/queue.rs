@@ -1,6 +1,7 @@
 //! The order of uploads. Data objects are uploaded at once, several at a time. A commit follows all data
 //! objects that were queued before it. Commits keep their order, and those that had to wait are merged into
 //! one object. So the store has a prefix of the commits, each with its data.
+use crate::ids::{Epoch, LogPlace, Seq};
 use crate::log::commit::WINDOW;
 use crate::stats::Cause;
 use crate::wire::names::ObjectId;
@@ -22,7 +23,7 @@ const REPLACED: usize = 256;
 pub(crate) enum Work {
     One(ObjectId, Item),
     /// Commits, as one object.
-    Merge(RangeInclusive<u64>),
+    Merge(RangeInclusive<Seq>),
 }
 
 /// An object that the store does not have yet.
@@ -47,7 +48,7 @@ pub(crate) enum Location {
 /// Objects that wait for the store or are being uploaded.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    epoch: u32,
+    epoch: Epoch,
     /// Each with its number in the order of staging.
     items: HashMap<ObjectId, (u64, Item)>,
     queued: u64,
@@ -56,22 +57,22 @@ pub(crate) struct Queue {
     data: BTreeMap<u64, ObjectId>,
     waiting: VecDeque<ObjectId>,
     /// The next commit to upload.
-    next: u64,
+    next: Seq,
     /// All commits up to this one are in the store.
-    upto: u64,
+    upto: Seq,
     /// Uploads of later commits: the last commit of each, and whether it is done.
-    begun: VecDeque<(u64, bool)>,
+    begun: VecDeque<(Seq, bool)>,
     /// Commits up to this one are not merged.
-    fixed: u64,
+    fixed: Seq,
     /// Inline blocks of merged commits that are under way.
     merged: HashMap<ObjectId, Bytes>,
     /// The last commits that were merged, for reads that began before the merge.
-    replaced: VecDeque<RangeInclusive<u64>>,
+    replaced: VecDeque<RangeInclusive<Seq>>,
 }
 
 impl Queue {
-    pub(crate) fn new(epoch: u32) -> Self {
-        Self { epoch, next: 1, ..Self::default() }
+    pub(crate) fn new(epoch: Epoch) -> Self {
+        Self { epoch, next: Seq::FIRST, ..Self::default() }
     }
 
     pub(crate) fn push(&mut self, id: ObjectId, item: Item) {
@@ -88,8 +89,8 @@ impl Queue {
         self.items.get(&id).map(|(_, item)| item)
     }
 
-    fn log(&self, seq: u64) -> ObjectId {
-        ObjectId::Log { epoch: self.epoch, seq }
+    fn log(&self, seq: Seq) -> ObjectId {
+        ObjectId::Log(LogPlace::new(self.epoch, seq))
     }
 
     /// The next upload to begin, if one may.
@@ -107,35 +108,34 @@ impl Queue {
         }
         let first = self.next;
         let item = self.may_go(first)?.clone();
-        let together = self.together(first);
-        let (last, work) = if together >= MERGE_MIN {
-            (first + together - 1, Work::Merge(first..=first + together - 1))
-        } else {
-            (first, Work::One(self.log(first), item))
+        let (last, work) = match self.together(first) {
+            Some(last) if last.since(first) + 1 >= MERGE_MIN => (last, Work::Merge(first..=last)),
+            _ => (first, Work::One(self.log(first), item)),
         };
+        self.next = last.next().ok()?;
         self.begun.push_back((last, false));
-        self.next = last + 1;
         Some(work)
     }
 
     /// A commit, if its data is in the store.
-    fn may_go(&self, seq: u64) -> Option<&Item> {
+    fn may_go(&self, seq: Seq) -> Option<&Item> {
         let (queued, item) = self.items.get(&self.log(seq))?;
         let has_data = self.data.first_key_value().is_none_or(|(first, _)| first > queued);
         has_data.then_some(item)
     }
 
-    /// Number of commits from this one on that may be merged.
-    fn together(&self, first: u64) -> u64 {
+    /// The last commit that may be merged with this one and those between.
+    fn together(&self, first: Seq) -> Option<Seq> {
         let mut bytes = 0;
-        let fits = |item: &Item| {
+        let mut fits = |item: &Item| {
             bytes += item.bytes;
             item.memory.is_none() && bytes <= MERGE_BYTES
         };
         if first <= self.fixed {
-            return 0;
+            return None;
         }
-        (first..).map_while(|seq| self.may_go(seq)).map(fits).take_while(|fits| *fits).count() as u64
+        let ready = first.onwards().map_while(|seq| Some((seq, self.may_go(seq)?)));
+        ready.take_while(|(_, item)| fits(item)).last().map(|(seq, _)| seq)
     }
 
     fn begin_data(&mut self) -> Option<ObjectId> {
@@ -152,12 +152,12 @@ impl Queue {
                     self.data.remove(&queued);
                 }
             }
-            ObjectId::Log { seq, .. } => _ = self.finish_commits(seq..=seq),
+            ObjectId::Log(LogPlace { seq, .. }) => _ = self.finish_commits(seq..=seq),
         }
     }
 
     /// Records that the store has commits that were uploaded together. Returns their items.
-    pub(crate) fn finish_commits(&mut self, seqs: RangeInclusive<u64>) -> Vec<(ObjectId, Item)> {
+    pub(crate) fn finish_commits(&mut self, seqs: RangeInclusive<Seq>) -> Vec<(ObjectId, Item)> {
         if let Some(begun) = self.begun.iter_mut().find(|(last, _)| last == seqs.end()) {
             begun.1 = true;
         }
@@ -165,7 +165,7 @@ impl Queue {
             self.begun.pop_front();
             self.upto = last;
         }
-        let ids: Vec<ObjectId> = seqs.map(|seq| self.log(seq)).collect();
+        let ids: Vec<ObjectId> = seqs.start().up_to(*seqs.end()).map(|seq| self.log(seq)).collect();
         let taken =
             ids.into_iter().filter_map(|id| Some((id, self.items.remove(&id)?.1))).collect::<Vec<_>>();
         self.bytes -= taken.iter().map(|(_, item)| item.bytes).sum::<u64>();
@@ -173,12 +173,12 @@ impl Queue {
     }
 
     /// Prevents merging commits up to this one, as a map is written that names their objects as they are.
-    pub(crate) fn fix(&mut self, upto: u64) {
+    pub(crate) fn fix(&mut self, upto: Seq) {
         self.fixed = self.fixed.max(upto);
     }
 
     /// Whether commits may still be merged. If so, their inline blocks are in another object from now on.
-    pub(crate) fn merge(&mut self, seqs: RangeInclusive<u64>, data: Option<(ObjectId, Bytes)>) -> bool {
+    pub(crate) fn merge(&mut self, seqs: RangeInclusive<Seq>, data: Option<(ObjectId, Bytes)>) -> bool {
         let may = *seqs.start() > self.fixed;
         if may {
             self.merged.extend(data);
@@ -193,7 +193,7 @@ impl Queue {
         let in_memory = |bytes: &Bytes| Location::Memory(bytes.clone());
         match (self.get(id), id) {
             (Some(item), _) => item.memory.as_ref().map_or(Location::Disk, in_memory),
-            (None, ObjectId::Log { epoch, seq })
+            (None, ObjectId::Log(LogPlace { epoch, seq }))
                 if epoch == self.epoch && self.replaced.iter().any(|seqs| seqs.contains(&seq)) =>
             {
                 Location::Merged
@@ -207,7 +207,7 @@ impl Queue {
     }
 
     /// The store has all commits up to this one.
-    pub(crate) fn upto(&self) -> u64 {
+    pub(crate) fn upto(&self) -> Seq {
         self.upto
     }
 
@@ -222,11 +222,15 @@ mod tests {
     use super::*;
 
     fn data(number: u64) -> ObjectId {
-        ObjectId::Data { epoch: 1, number }
+        ObjectId::Data { epoch: Epoch::new(1), number }
     }
 
     fn log(seq: u64) -> ObjectId {
-        ObjectId::Log { epoch: 1, seq }
+        ObjectId::Log(LogPlace::of(1, seq))
+    }
+
+    fn seq(number: u64) -> Seq {
+        Seq::new(number)
     }
 
     fn push(queue: &mut Queue, id: ObjectId) {
@@ -237,14 +241,14 @@ mod tests {
     fn begun(queue: &mut Queue) -> Vec<ObjectId> {
         let ids = |work| match work {
             Work::One(id, _) => vec![id],
-            Work::Merge(seqs) => vec![log(*seqs.start()), log(*seqs.end())],
+            Work::Merge(seqs) => vec![log(seqs.start().get()), log(seqs.end().get())],
         };
         std::iter::from_fn(|| queue.begin()).flat_map(ids).collect()
     }
 
     #[test]
-    fn a_commit_waits_for_data_staged_before_it_and_for_no_other() {
-        let mut queue = Queue::new(1);
+    fn a_commit_waits_for_data_spooled_before_it_and_for_no_other() {
+        let mut queue = Queue::new(Epoch::new(1));
         push(&mut queue, data(1));
         push(&mut queue, log(1));
         push(&mut queue, data(2));
@@ -253,14 +257,14 @@ mod tests {
         assert_eq!(begun(&mut queue), []);
         queue.finish(data(1));
         assert_eq!(begun(&mut queue), [log(1)]);
-        assert_eq!((queue.upto(), queue.pending()), (0, (1, 10)));
+        assert_eq!((queue.upto(), queue.pending()), (seq(0), (1, 10)));
         queue.finish(log(1));
-        assert_eq!((queue.upto(), queue.pending()), (1, (0, 0)));
+        assert_eq!((queue.upto(), queue.pending()), (seq(1), (0, 0)));
     }
 
     #[test]
     fn commits_go_in_order_and_a_window_of_them_at_a_time() {
-        let mut queue = Queue::new(1);
+        let mut queue = Queue::new(Epoch::new(1));
         push(&mut queue, log(2));
         assert_eq!(begun(&mut queue), [], "the first was not queued yet");
         push(&mut queue, log(1));
@@ -271,30 +275,33 @@ mod tests {
         assert_eq!(begun(&mut queue), [log(8)]);
         push(&mut queue, log(9));
         queue.finish(log(2));
-        assert_eq!((queue.upto(), begun(&mut queue)), (0, vec![]), "a gap");
+        assert_eq!((queue.upto(), begun(&mut queue)), (Seq::NONE, vec![]), "a gap");
         queue.finish(log(1));
-        assert_eq!((queue.upto(), begun(&mut queue)), (2, vec![log(9)]));
+        assert_eq!((queue.upto(), begun(&mut queue)), (seq(2), vec![log(9)]));
         queue.finish(log(8));
-        assert_eq!((queue.upto(), queue.finish_commits(3..=7).len(), queue.upto()), (2, 5, 8));
+        assert_eq!(
+            (queue.upto(), queue.finish_commits(seq(3)..=seq(7)).len(), queue.upto()),
+            (seq(2), 5, seq(8))
+        );
         assert_eq!(queue.pending(), (1, 10));
     }
 
     #[test]
     fn commits_are_merged_without_their_data_nowhere_and_not_across_a_map() {
-        let mut queue = Queue::new(1);
+        let mut queue = Queue::new(Epoch::new(1));
         (1..5).for_each(|seq| push(&mut queue, log(seq)));
         push(&mut queue, data(1));
         (5..9).for_each(|seq| push(&mut queue, log(seq)));
         assert_eq!(begun(&mut queue), [log(1), log(4), data(1)]);
-        queue.fix(5);
-        assert!(!queue.merge(1..=4, None) && !queue.merge(5..=9, None));
+        queue.fix(seq(5));
+        assert!(!queue.merge(seq(1)..=seq(4), None) && !queue.merge(seq(5)..=seq(9), None));
         assert_eq!((queue.find(log(4)), queue.find(log(0))), (Location::Disk, Location::Store));
-        assert!(queue.merge(6..=12, Some((data(7), Bytes::from_static(b"7")))));
+        assert!(queue.merge(seq(6)..=seq(12), Some((data(7), Bytes::from_static(b"7")))));
         assert_eq!(queue.find(log(12)), Location::Merged);
         assert_eq!(queue.find(data(7)), Location::Memory(Bytes::from_static(b"7")));
         queue.finish(data(1));
         assert_eq!(begun(&mut queue), [log(5), log(6), log(7)], "too few are behind the map");
-        let mut queue = Queue::new(1);
+        let mut queue = Queue::new(Epoch::new(1));
         (1..5).for_each(|seq| {
             queue.push(log(seq), Item { bytes: 3 << 20, memory: None, cause: Cause::Commit })
         });
@@ -303,7 +310,7 @@ mod tests {
 
     #[test]
     fn data_objects_go_several_at_a_time() {
-        let mut queue = Queue::new(1);
+        let mut queue = Queue::new(Epoch::new(1));
         (0..20).for_each(|n| push(&mut queue, data(n)));
         assert_eq!(begun(&mut queue).len(), UPLOADS);
         queue.finish(data(3));

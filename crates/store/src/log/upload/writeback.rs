@@ -2,6 +2,7 @@
 //! always leaves a prefix of the commits in the store. Commits that wait for others are uploaded as one
 //! object.
 use crate::fence::epoch::Session;
+use crate::ids::Seq;
 use crate::local::spool::Spool;
 use crate::log::commit::Marks;
 use crate::log::state::State;
@@ -152,7 +153,7 @@ impl Writeback {
         self.forget(vec![(id, item)]).await;
     }
 
-    async fn upload_merged(self: Arc<Self>, seqs: RangeInclusive<u64>) {
+    async fn upload_merged(self: Arc<Self>, seqs: RangeInclusive<Seq>) {
         if let Err(e) = self.send_merged(seqs.clone()).await {
             self.fail(&e);
             return;
@@ -174,11 +175,12 @@ impl Writeback {
     }
 
     /// Uploads commits as one object, after the data object with their inline blocks.
-    async fn send_merged(&self, seqs: RangeInclusive<u64>) -> Result<()> {
-        let log = |seq| ObjectId::Log { epoch: self.session.epoch, seq };
+    async fn send_merged(&self, seqs: RangeInclusive<Seq>) -> Result<()> {
+        let log = |seq| ObjectId::Log(self.session.place(seq));
         let first = log(*seqs.start());
         let read = |seq| async move { Ok::<_, StoreError>((seq, read(&*self.spool, log(seq)).await?)) };
-        let all: Vec<_> = stream::iter(seqs.clone()).map(read).buffered(READS).try_collect().await?;
+        let all: Vec<_> =
+            stream::iter(seqs.start().up_to(*seqs.end())).map(read).buffered(READS).try_collect().await?;
         let data = self.state.lock().data_id();
         let stored = self.stored();
         let marks = Marks { stored, acknowledged: stored };
@@ -198,7 +200,7 @@ impl Writeback {
 
     /// Makes the state refer to the merged commits. `false` if a map is being written that names them as they
     /// are.
-    fn place(&self, seqs: RangeInclusive<u64>, first: ObjectId, data: ObjectId, merged: &Merged) -> bool {
+    fn place(&self, seqs: RangeInclusive<Seq>, first: ObjectId, data: ObjectId, merged: &Merged) -> bool {
         let mut state = self.state.lock();
         let blocks = merged.data.clone().map(|blocks| (data, blocks));
         let may = self.queue.lock().merge(seqs, blocks);
@@ -209,7 +211,7 @@ impl Writeback {
     }
 
     /// Ensures that commits up to this one that are not merged yet are uploaded as they are.
-    pub(crate) fn fix(&self, upto: u64) {
+    pub(crate) fn fix(&self, upto: Seq) {
         self.queue.lock().fix(upto);
     }
 
@@ -260,17 +262,17 @@ impl Writeback {
     }
 
     /// The commit up to which all are in the store.
-    pub(crate) fn stored(&self) -> u64 {
+    pub(crate) fn stored(&self) -> Seq {
         self.queue.lock().upto()
     }
 
     /// Waits until the store has all commits up to this one.
-    pub(crate) async fn settled(&self, seq: u64) -> Result<()> {
+    pub(crate) async fn settled(&self, seq: Seq) -> Result<()> {
         self.until(|queue| queue.upto() >= seq).await
     }
 
     /// Like [`Self::settled`], for a caller that reports failures: the volume stops if the store fails.
-    pub(crate) async fn drain(&self, seq: u64) -> Result<()> {
+    pub(crate) async fn drain(&self, seq: Seq) -> Result<()> {
         let _waiter = Waiter::new(&self.waiters);
         self.settled(seq).await
     }

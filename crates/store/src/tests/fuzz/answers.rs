@@ -1,6 +1,7 @@
 //! Answers of S3 to all requests of the device: any status, headers and body that a server may send.
 use super::super::runtime;
 use crate::Result;
+use crate::ids::LogPlace;
 use crate::stats::Cause;
 use crate::wire::names::Name;
 use crate::wire::remote::Remote;
@@ -163,7 +164,7 @@ impl Client {
         let head = answer.split(|b| *b == b'\n').next().unwrap_or_default();
         let passed = matches!(status(head), 200..=299);
         let remote = Remote::new(self.store.clone(), Path::from("p"), Duration::from_secs(1));
-        let name = Name::log(1, 2);
+        let name = Name::log(LogPlace::of(1, 2));
         let within = |bytes: Option<Bytes>, most: usize| match bytes {
             Some(bytes) if bytes.len() > most => {
                 Err(format!("{} bytes, and {most} were asked for", bytes.len()))
