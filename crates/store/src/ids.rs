@@ -73,6 +73,7 @@ impl Seq {
     /// Before the first commit.
     pub(crate) const NONE: Self = Self(0);
     pub(crate) const FIRST: Self = Self(1);
+    #[cfg(test)]
     pub(crate) const MAX: Self = Self(u64::MAX);
 
     pub(crate) const fn new(number: u64) -> Self {

@@ -10,7 +10,8 @@ use crate::log::map_writer::{Found, MapWriter};
 use crate::log::read::cache::Cache;
 use crate::log::read::reader::Reader;
 use crate::log::recovery::export::{self, SpooledCommits};
-use crate::log::recovery::open::{self, Recovered};
+use crate::log::recovery::open;
+use crate::log::recovery::replay::Recovered;
 use crate::log::recovery::{history, spool};
 use crate::log::state::State;
 use crate::log::upload::backing::Backing;
@@ -187,11 +188,12 @@ async fn find(remote: &Remote, options: &Options, local: Option<&Local>) -> Resu
         spool::upload(remote, &*local.spool, &local.of.path).await?;
     }
     let claim = EpochClaim {
+        id: random()?,
         takeover: options.takeover,
         cache: local.map(|local| local.of.clone()),
         writeback: local.is_some_and(|local| local.writeback),
     };
-    let found = open::writable(remote, &claim).await?;
+    let found = open::writable(remote, claim).await?;
     let epoch = found.session.map_or(Epoch::MKFS, |s| s.epoch);
     let map = remote.head(Name::Map(found.base), Cause::Open).await?;
     let now = remote.head(Name::Epoch(epoch), Cause::Open).await?;

@@ -3,7 +3,7 @@ use crate::fence::owner::{CacheId, Owner};
 use crate::ids::{Epoch, LogPlace, Seq};
 use crate::stats::Cause;
 use crate::wire::names::Name;
-use crate::wire::remote::{Created, Remote};
+use crate::wire::remote::Remote;
 use crate::{Result, StoreError};
 
 /// Identifies a mount: its epoch and a random number.
@@ -26,6 +26,8 @@ impl Session {
 /// How a mount claims the next epoch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EpochClaim {
+    /// Random. The session that takes the epoch has it.
+    pub id: [u8; 16],
     /// End the last epoch even if its owner may be alive.
     pub takeover: bool,
     /// The cache that this mount has locked.
@@ -35,18 +37,16 @@ pub(crate) struct EpochClaim {
 }
 
 impl EpochClaim {
-    /// Takes the epoch of a new session, unless another mount has it.
-    pub(crate) async fn take(&self, remote: &Remote, session: Session) -> Result<Session> {
-        let epoch = session.epoch;
-        let owner = Owner::this(session.id, self.cache.clone().filter(|_| self.writeback));
-        // The fence: of all writers that create this name one succeeds, and a seal of the epoch keeps out all
-        // later commits of the writer that lost it.
-        match remote.create(Name::Epoch(epoch), owner.encode(), Cause::Open).await? {
-            Created::Ours => Ok(session),
-            Created::Other(bytes) => {
-                let owner = Owner::decode(epoch, &bytes)?.describe();
-                Err(StoreError::LostRace { epoch: epoch.get(), owner })
-            }
+    /// Refuses to end an epoch whose owner may be alive, or may have left writes in a cache other than this
+    /// one.
+    pub(crate) fn admit(&self, epoch: Epoch, owner: &Owner, has_ended: bool) -> Result<()> {
+        let described = || owner.describe();
+        match &owner.cache {
+            // Its cache is locked here, so it has ended, and everything in it was uploaded.
+            Some(cache) if self.cache.as_ref().is_some_and(|ours| ours.id == cache.id) => Ok(()),
+            _ if !has_ended => Err(StoreError::Held { epoch: epoch.get(), owner: described() }),
+            Some(cache) => Err(StoreError::SpoolElsewhere { owner: described(), cache: cache.path.clone() }),
+            None => Ok(()),
         }
     }
 }

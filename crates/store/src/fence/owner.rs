@@ -69,10 +69,10 @@ impl Owner {
     }
 
     /// Whether its process has certainly ended: the same host was booted since, or has no such process.
-    fn is_gone(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         let this = Self::this([0; 16], None);
         if self.boot == this.boot {
-            return has_ended(self.pid);
+            return is_ended(self.pid);
         }
         let boot = |of: &str| of.split(' ').next().map(str::to_owned);
         self.host == this.host && boot(&self.boot) != boot(&this.boot)
@@ -90,24 +90,10 @@ impl Owner {
 }
 
 /// A process that was killed may not have been reaped yet.
-fn has_ended(pid: u32) -> bool {
+fn is_ended(pid: u32) -> bool {
     match fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(stat) => stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with(['Z', 'X'])),
         Err(e) => e.kind() == std::io::ErrorKind::NotFound,
-    }
-}
-
-/// Refuses an epoch without a seal whose owner may be alive, or may have left writes in a cache other than
-/// this one.
-pub(crate) async fn refuse(remote: &Remote, epoch: Epoch, ours: Option<&CacheId>) -> Result<()> {
-    let Some(found) = owner(remote, epoch).await? else { return Ok(()) };
-    let owner = found.describe();
-    match &found.cache {
-        // Its cache is locked here, so it has ended, and everything in it was uploaded.
-        Some(cache) if ours.is_some_and(|ours| ours.id == cache.id) => Ok(()),
-        _ if !found.is_gone() => Err(StoreError::Held { epoch: epoch.get(), owner }),
-        Some(cache) => Err(StoreError::SpoolElsewhere { owner, cache: cache.path.clone() }),
-        None => Ok(()),
     }
 }
 
@@ -118,13 +104,14 @@ pub(crate) async fn session(remote: &Remote, epoch: Epoch) -> Result<Option<[u8;
 
 /// The owner of an epoch. A truncated object belongs to no writer, as each writer reads its object back.
 pub(crate) async fn known(remote: &Remote, epoch: Epoch) -> Result<Option<Owner>> {
-    match owner(remote, epoch).await {
+    match get(remote, epoch).await {
         Err(StoreError::Corrupt { .. }) => Ok(None),
         other => other,
     }
 }
 
-async fn owner(remote: &Remote, epoch: Epoch) -> Result<Option<Owner>> {
+/// The owner of an epoch, if it was taken.
+pub(crate) async fn get(remote: &Remote, epoch: Epoch) -> Result<Option<Owner>> {
     match remote.get(Name::Epoch(epoch), Cause::Open).await? {
         Some(bytes) => Owner::decode(epoch, &bytes).map(Some),
         None => Ok(None),

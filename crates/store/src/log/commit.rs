@@ -158,7 +158,7 @@ fn close(mut out: Vec<u8>, record: Encoder, blocks: u32) -> Bytes {
 /// Reads an object of the log.
 pub(crate) fn read(volume: &[u8; 16], place: LogPlace, bytes: &[u8]) -> Result<Record> {
     let name = Name::log(place);
-    let bad = |why| StoreError::corrupt(&name, why);
+    let bad = |why| StoreError::corrupt(name, why);
     let (rest, trailer) = bytes
         .len()
         .checked_sub(TRAILER_BYTES)

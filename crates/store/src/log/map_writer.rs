@@ -92,7 +92,7 @@ impl MapWriter {
         let place = self.writer.session.place(seq);
         let name = Name::Map(place);
         if bytes.len() as u64 > name.bytes_max() {
-            return Err(StoreError::corrupt(&name, "it is longer than a mount reads, so it is not stored"));
+            return Err(StoreError::corrupt(name, "it is longer than a mount reads, so it is not stored"));
         }
         if self.maps.lock().stored.last() != Some(&place) {
             // A map stands for all commits before its place, so the store must have them first. Nothing is

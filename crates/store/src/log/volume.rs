@@ -1,6 +1,6 @@
 //! The object `volume`.
 use crate::fence::epoch::Session;
-use crate::ids::{Epoch, random};
+use crate::ids::Epoch;
 use crate::log::map::Geometry;
 use crate::stats::Cause;
 use crate::wire::codec::{Decoder, Encoder, bytes_of};
@@ -14,7 +14,7 @@ const VOLUME: &[u8; 8] = b"SEGNOVO2";
 const VOLUME_UNMARKED: &[u8; 8] = b"SEGNOVO1";
 
 /// Identity and geometry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Volume {
     pub id: [u8; 16],
     pub geometry: Geometry,
@@ -25,9 +25,9 @@ pub(crate) struct Volume {
 }
 
 impl Volume {
-    /// A new session that writes in an epoch.
-    pub(crate) fn session(&self, epoch: Epoch) -> Result<Session> {
-        Ok(Session { volume: self.id, id: random()?, epoch, marked: self.marked })
+    /// A session that writes in an epoch.
+    pub(crate) fn session(&self, epoch: Epoch, id: [u8; 16]) -> Session {
+        Session { volume: self.id, id, epoch, marked: self.marked }
     }
 
     pub(crate) fn encode(&self) -> Bytes {

@@ -241,20 +241,23 @@ fn short_runs_elsewhere_fetch_no_more_than_twice_what_they_read() {
 
 #[test]
 fn a_damaged_map_is_passed_over() {
-    let store = store(8, Faults::default());
-    let device = create(&store, SMALL);
-    write(&device, 128, &[1]);
-    device.write_map().unwrap();
-    write(&device, 129, &[2]);
-    drop(device);
-    let maps = || store.names().into_iter().filter(|n| n.contains("/map/")).collect::<Vec<_>>();
-    let newest = maps().pop().unwrap();
-    store.alter(&newest, |bytes| bytes.truncate(30));
-    let device = open(&store, options()).unwrap();
-    assert_eq!(read(&device, 128, 3), [1, 2, 0]);
-    write(&device, 130, &[3]);
-    drop(device);
-    assert_eq!(read(&open(&store, options()).unwrap(), 128, 4), [1, 2, 3, 0]);
+    let too_long = |bytes: &mut Vec<u8>| bytes.resize(SMALL.map_bytes_max() as usize + 1, 0);
+    for damage in [|bytes: &mut Vec<u8>| bytes.truncate(30), too_long] {
+        let store = store(8, Faults::default());
+        let device = create(&store, SMALL);
+        write(&device, 128, &[1]);
+        device.write_map().unwrap();
+        write(&device, 129, &[2]);
+        drop(device);
+        let maps = || store.names().into_iter().filter(|n| n.contains("/map/")).collect::<Vec<_>>();
+        let newest = maps().pop().unwrap();
+        store.alter(&newest, damage);
+        let device = open(&store, options()).unwrap();
+        assert_eq!(read(&device, 128, 3), [1, 2, 0]);
+        write(&device, 130, &[3]);
+        drop(device);
+        assert_eq!(read(&open(&store, options()).unwrap(), 128, 4), [1, 2, 3, 0]);
+    }
 }
 
 #[test]

@@ -116,7 +116,8 @@ fn the_end_of_an_earlier_epoch_that_the_store_lost_is_damage() {
 /// Volumes of earlier versions have no marks, and the window of commits in flight decides.
 #[test]
 fn without_marks_a_gap_with_a_window_of_commits_behind_it_is_damage() {
-    use crate::fence::epoch::{EpochClaim, Session};
+    use crate::fence::epoch::Session;
+    use crate::fence::owner::Owner;
     use crate::log::commit;
     let with_gap = |gap: u64| {
         let store = store(71, Faults::default());
@@ -129,8 +130,9 @@ fn without_marks_a_gap_with_a_window_of_commits_behind_it_is_damage() {
             let volume = crate::log::volume::read(&remote).await.unwrap();
             let unmarked = crate::log::volume::Volume { marked: false, ..volume };
             remote.put(Name::Volume, unmarked.encode(), Cause::Open).await.unwrap();
-            let session =
-                EpochClaim::default().take(&remote, unmarked.session(Epoch::new(2)).unwrap()).await.unwrap();
+            let session = unmarked.session(Epoch::new(2), [7; 16]);
+            let owner = Owner::this(session.id, None);
+            remote.put(Name::Epoch(session.epoch), owner.encode(), Cause::Open).await.unwrap();
             for seq in (1..=COMMITS).filter(|&seq| seq != gap) {
                 let bytes = commit::commit(
                     &Session { marked: false, ..session },

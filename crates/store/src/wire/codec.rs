@@ -76,16 +76,16 @@ pub(crate) struct Decoder<'a> {
 impl<'a> Decoder<'a> {
     pub(crate) fn new(name: Name, magic: &[u8; 8], bytes: &'a [u8]) -> Result<Self, StoreError> {
         let (body, crc) =
-            bytes.split_last_chunk::<CRC_BYTES>().ok_or(StoreError::corrupt(&name, "it is too short"))?;
-        let rest = body.strip_prefix(magic).ok_or(StoreError::corrupt(&name, "magic number"))?;
+            bytes.split_last_chunk::<CRC_BYTES>().ok_or(StoreError::corrupt(name, "it is too short"))?;
+        let rest = body.strip_prefix(magic).ok_or(StoreError::corrupt(name, "magic number"))?;
         if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
-            return Err(StoreError::corrupt(&name, "checksum"));
+            return Err(StoreError::corrupt(name, "checksum"));
         }
         Ok(Self { name, rest })
     }
 
     pub(crate) fn bad(&self, why: &'static str) -> StoreError {
-        StoreError::corrupt(&self.name, why)
+        StoreError::corrupt(self.name, why)
     }
 
     pub(crate) fn raw(&mut self, len: usize) -> Result<&'a [u8], StoreError> {

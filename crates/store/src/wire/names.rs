@@ -75,6 +75,14 @@ impl Name {
         Self::Object(ObjectId::Log(place))
     }
 
+    /// The place of a map, or of an object of the log.
+    pub(crate) fn place(self) -> Option<LogPlace> {
+        match self {
+            Self::Map(place) | Self::Object(ObjectId::Log(place)) => Some(place),
+            _ => None,
+        }
+    }
+
     /// Parses a name below the prefix; `None` for a foreign name.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut fields = text.split('/');

@@ -183,6 +183,6 @@ impl Cache {
             }
             return Ok(pieces);
         }
-        Err(StoreError::corrupt(&Name::Object(id), "its blocks are not those that were stored"))
+        Err(StoreError::corrupt(Name::Object(id), "its blocks are not those that were stored"))
     }
 }

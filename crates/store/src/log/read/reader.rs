@@ -79,7 +79,7 @@ impl Reader {
             for (offset, block) in (u32::from(range.offset)..).zip(target) {
                 copy_block(&pieces, offset, block).ok_or_else(|| {
                     StoreError::corrupt(
-                        &crate::wire::names::Name::Object(range.id),
+                        crate::wire::names::Name::Object(range.id),
                         "it ends before its blocks",
                     )
                 })?;

@@ -1,7 +1,8 @@
 //! The volume with the commits of a spool, for its owner: another writer took it over before they were uploaded.
 use crate::ids::{Epoch, LogPlace};
 use crate::local::spool::Spool;
-use crate::log::recovery::open::{self, Recovered};
+use crate::log::recovery::open;
+use crate::log::recovery::replay::Recovered;
 use crate::log::upload::writeback;
 use crate::log::{commit, volume};
 use crate::wire::names::ObjectId;

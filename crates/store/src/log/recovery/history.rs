@@ -4,7 +4,7 @@ use crate::fence::owner;
 use crate::ids::{LogPlace, Seq};
 use crate::local::cache::Local;
 use crate::local::disk::Seen;
-use crate::log::recovery::open::Recovered;
+use crate::log::recovery::replay::Recovered;
 use crate::notice::Notice;
 use crate::wire::remote::Remote;
 

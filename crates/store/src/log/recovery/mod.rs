@@ -2,5 +2,7 @@
 pub(crate) mod export;
 pub(crate) mod history;
 pub(crate) mod open;
+pub(crate) mod opening;
+pub(crate) mod replay;
 pub(crate) mod seals;
 pub(crate) mod spool;

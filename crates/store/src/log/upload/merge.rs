@@ -30,7 +30,7 @@ pub(crate) fn merge(
     for (seq, bytes) in commits {
         let place = session.place(*seq);
         let id = ObjectId::Log(place);
-        let bad = || StoreError::corrupt(&Name::Object(id), "its content is not what was written");
+        let bad = || StoreError::corrupt(Name::Object(id), "its content is not what was written");
         let Record { entry, inline, .. } = commit::read(&session.volume, place, bytes)?;
         let Entry::Commit { ops: own, places: 1 } = entry else { return Err(bad()) };
         let base = u16::try_from(blocks.len() / BLOCK_SIZE).map_err(|_| bad())?;
