@@ -6,7 +6,8 @@ use crate::ids::{Epoch, LogPlace, random};
 use crate::local::cache::Local;
 use crate::log::map::{Geometry, Map};
 use crate::log::map_record::encode_map;
-use crate::log::map_writer::{Found, MapWriter};
+use crate::log::map_writer::MapWriter;
+use crate::log::maps::{Found, Maps};
 use crate::log::read::cache::Cache;
 use crate::log::read::reader::Reader;
 use crate::log::recovery::export::{self, SpooledCommits};
@@ -114,8 +115,8 @@ impl OpenVolume {
                 reader.clone(),
                 handle.clone(),
             ));
-            let map_writer =
-                MapWriter::new(writer.clone(), reader.clone(), base, replayed > 0, options.grace);
+            let maps = Maps::new(base, replayed > 0, options.grace);
+            let map_writer = MapWriter::new(writer.clone(), reader.clone(), maps);
             let map_writer = Arc::new(map_writer);
             handle.spawn(map_writer.clone().run(about));
             if let Some(writeback) = backing.writeback.clone() {

@@ -1,25 +1,18 @@
 //! Maps and related work: compaction before a map is written, and deletion of objects that the last two maps
 //! do not name.
-use crate::fence::epoch::Session;
-use crate::ids::{Epoch, LogPlace, Seq};
+use crate::ids::{LogPlace, Seq};
 use crate::log::compactor;
-use crate::log::garbage::Garbage;
-use crate::log::map_record::encode_map;
+use crate::log::maps::{Fate, Found, MapRequest, Maps};
 use crate::log::read::reader::Reader;
-use crate::log::state::State;
 use crate::log::writer::Writer;
 use crate::stats::Cause;
 use crate::wire::names::{Name, ObjectId};
 use crate::{Result, StoreError};
 use bytes::Bytes;
 use parking_lot::Mutex;
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
-
-/// Epochs without a map after which one is written at unmount.
-const EPOCHS_WITHOUT_MAP: u32 = 8;
 
 pub(crate) struct MapWriter {
     writer: Arc<Writer>,
@@ -29,27 +22,8 @@ pub(crate) struct MapWriter {
     maps: Mutex<Maps>,
 }
 
-/// The maps in the store that recovery may use, and the objects that they do not name.
-#[derive(Debug)]
-struct Maps {
-    /// Newest last.
-    stored: Vec<LogPlace>,
-    /// The last one whose unnamed objects are in the garbage.
-    counted: Option<LogPlace>,
-    garbage: Garbage,
-    /// Whether commits after the newest map were read when the volume was opened.
-    replayed: bool,
-}
-
 impl MapWriter {
-    pub(crate) fn new(
-        writer: Arc<Writer>,
-        reader: Arc<Reader>,
-        base: LogPlace,
-        replayed: bool,
-        grace: Duration,
-    ) -> Self {
-        let maps = Maps { stored: vec![base], counted: None, garbage: Garbage::new(grace), replayed };
+    pub(crate) fn new(writer: Arc<Writer>, reader: Arc<Reader>, maps: Maps) -> Self {
         Self { writer, reader, turn: tokio::sync::Mutex::default(), maps: Mutex::new(maps) }
     }
 
@@ -57,12 +31,12 @@ impl MapWriter {
     pub(crate) async fn run(self: Arc<Self>, found: Found) {
         // Objects that it leaves are found again by the next mount.
         let _swept = self.sweep(&found).await;
-        if self.maps.lock().replayed {
+        if self.maps.lock().is_behind() {
             // A map that cannot be stored now is due again soon.
             let _later = self.write_map().await;
         }
         while self.writer.failed().is_none() {
-            let due = self.maps.lock().garbage.next_due();
+            let due = self.maps.lock().next_due();
             let wait =
                 due.map_or(Duration::from_secs(1 << 32), |due| due.saturating_duration_since(Instant::now()));
             // The timeout is not an error: due objects are deleted in either case.
@@ -84,7 +58,7 @@ impl MapWriter {
         self.writer.settle().await?;
         let session = self.writer.session;
         let (seq, (bytes, unnamed)) =
-            self.writer.flush_and_describe(|state| describe(state, &session)).await?;
+            self.writer.flush_and_describe(|state| state.describe(&session)).await?;
         self.write(seq, bytes, unnamed).await
     }
 
@@ -94,30 +68,22 @@ impl MapWriter {
         if bytes.len() as u64 > name.bytes_max() {
             return Err(StoreError::corrupt(name, "it is longer than a mount reads, so it is not stored"));
         }
-        if self.maps.lock().stored.last() != Some(&place) {
-            // A map stands for all commits before its place, so the store must have them first. Nothing is
-            // deleted for the map before it is stored.
-            self.writer.backing.settled(seq).await?;
-            self.writer.backing.remote.put(name, bytes, Cause::Map).await?;
-            self.maps.lock().stored.push(place);
+        let remote = &self.writer.backing.remote;
+        let mut request = self.maps.lock().begin(place, unnamed);
+        loop {
+            match &request {
+                MapRequest::Commits(seq) => self.writer.backing.settled(*seq).await?,
+                MapRequest::Put(_) => remote.put(name, bytes.clone(), Cause::Map).await?,
+                MapRequest::Delete(maps) => self.delete_maps(maps).await?,
+                MapRequest::Done => return Ok(()),
+            }
+            request = self.maps.lock().step(Instant::now());
         }
-        // A map is deleted before the commits that follow it: see `recover`.
-        let old: Vec<Name> = {
-            let maps = self.maps.lock();
-            let kept = maps.stored.len().saturating_sub(2);
-            maps.stored.iter().take(kept).copied().map(Name::Map).collect()
-        };
-        self.writer.backing.remote.delete(&old, Cause::Delete).await?;
-        let mut maps = self.maps.lock();
-        maps.stored.drain(..old.len());
-        maps.replayed = false;
-        // The same map again is not another one: the map before it may still be needed.
-        if maps.counted.replace(place) == Some(place) {
-            maps.garbage.also_unnamed(unnamed);
-        } else {
-            maps.garbage.map_stored(unnamed, Instant::now());
-        }
-        Ok(())
+    }
+
+    async fn delete_maps(&self, places: &[LogPlace]) -> Result<()> {
+        let names: Vec<Name> = places.iter().copied().map(Name::Map).collect();
+        self.writer.backing.remote.delete(&names, Cause::Delete).await
     }
 
     async fn delete(&self, objects: &[ObjectId]) -> Result<()> {
@@ -127,7 +93,7 @@ impl MapWriter {
 
     /// Deletes what is due.
     pub(crate) async fn delete_due(&self) -> Result<()> {
-        let due = self.maps.lock().garbage.take_due(Instant::now());
+        let due = self.maps.lock().take_due(Instant::now());
         self.delete(&due).await
     }
 
@@ -135,16 +101,8 @@ impl MapWriter {
     async fn sweep(&self, found: &Found) -> Result<()> {
         let remote = &self.writer.backing.remote;
         let maps = remote.list("map", None, Cause::Delete).await?;
-        let before: Vec<Name> =
-            maps.into_iter().filter(|&name| matches!(name, Name::Map(place) if place < found.base)).collect();
-        // The map before the newest stays, and so do the commits after it.
-        let (older, oldest) =
-            before.split_last().map_or((None, [].as_slice()), |(last, rest)| (Some(*last), rest));
-        remote.delete(oldest, Cause::Delete).await?;
-        let since = match older {
-            Some(Name::Map(place)) => place,
-            _ => found.base,
-        };
+        let (older, oldest) = found.earlier_maps(maps.into_iter().filter_map(Name::place).collect());
+        self.delete_maps(&oldest).await?;
         let mut objects = Vec::new();
         for dir in ["data", "log"] {
             objects.extend(remote.list(dir, None, Cause::Delete).await?);
@@ -153,18 +111,14 @@ impl MapWriter {
         let mut state = self.writer.state.lock();
         for name in objects {
             let Name::Object(id) = name else { continue };
-            match found.fate(id, since, self.writer.session.epoch) {
+            match found.fate(id, older, self.writer.session.epoch) {
                 Fate::Kept => {}
                 Fate::Tracked => _ = state.stored.insert(id),
                 Fate::Garbage => garbage.push(id),
             }
         }
         drop(state);
-        let mut maps = self.maps.lock();
-        if let Some(Name::Map(place)) = older {
-            maps.stored.insert(0, place);
-        }
-        maps.garbage.add(garbage, found.settled, Instant::now());
+        self.maps.lock().add(older, garbage, found.settled, Instant::now());
         Ok(())
     }
 
@@ -174,15 +128,9 @@ impl MapWriter {
             return Err(why);
         }
         self.writer.drain().await?;
-        let (last, replayed) = {
-            let maps = self.maps.lock();
-            (maps.stored.last().copied(), maps.replayed)
-        };
-        let (session, open) = (self.writer.session, self.writer.state.lock().seq);
-        let wrote = open > Seq::FIRST;
-        let is_current = last.is_some_and(|last| last == session.place(open.previous()));
-        let far = last.is_none_or(|last| session.epoch.since(last.epoch) >= EPOCHS_WITHOUT_MAP);
-        if (wrote && !is_current) || replayed || far {
+        let end = self.writer.state.lock().seq;
+        let is_needed = self.maps.lock().is_needed(&self.writer.session, end);
+        if is_needed {
             self.write_map().await?;
         }
         let _turn = self.turn.lock().await;
@@ -191,51 +139,6 @@ impl MapWriter {
         self.writer.fail(&StoreError::Runtime("the volume was closed".into()));
         self.writer.work.notify_one();
         Ok(())
-    }
-}
-
-/// The map of the current state, and the stored objects that it does not name.
-fn describe(state: &mut State, session: &Session) -> (Bytes, Vec<ObjectId>) {
-    let content = &state.content;
-    state.map.forget_unused(|index| content.contains_key(&index));
-    let bytes = encode_map(&state.map, &session.volume, session.place(state.seq.previous()));
-    let named: HashSet<ObjectId> = state.map.named().map(|(_, object)| object.id).collect();
-    let unnamed: Vec<ObjectId> = state.stored.extract_if(|id| !named.contains(id)).collect();
-    (bytes, unnamed)
-}
-
-/// State that a mount found, for the sweep.
-#[derive(Debug)]
-pub(crate) struct Found {
-    pub base: LogPlace,
-    /// Objects that the map or the commits after it name.
-    pub named: HashSet<ObjectId>,
-    pub seals: std::collections::BTreeMap<Epoch, Seq>,
-    /// Whether the map is older than the grace period of readers.
-    pub settled: bool,
-}
-
-enum Fate {
-    Kept,
-    Tracked,
-    Garbage,
-}
-
-impl Found {
-    fn fate(&self, id: ObjectId, since: LogPlace, own: Epoch) -> Fate {
-        if id.epoch() >= own {
-            return Fate::Kept;
-        }
-        if let ObjectId::Log(place) = id {
-            let is_seal = self.seals.get(&place.epoch).is_none_or(|&seal| place.seq >= seal);
-            if is_seal {
-                return Fate::Kept;
-            }
-            if place > since {
-                return Fate::Tracked;
-            }
-        }
-        if self.named.contains(&id) { Fate::Tracked } else { Fate::Garbage }
     }
 }
 

@@ -1,10 +1,13 @@
 //! State of a writer: the map with all writes, the open group, and content that is not stored yet.
+use crate::fence::epoch::Session;
 use crate::ids::{Epoch, LogPlace, Overflow, Seq};
 use crate::log::commit::{Op, Run};
 use crate::log::extents::Extent;
 use crate::log::map::{Geometry, Map};
+use crate::log::map_record::encode_map;
 use crate::wire::names::ObjectId;
 use crate::wire::pieces::OBJECT_BLOCKS;
+use bytes::Bytes;
 use segno_format::{BLOCK_SIZE, Block};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -317,6 +320,16 @@ impl State {
             self.map.move_into(data, bases);
             self.stored.insert(data);
         }
+    }
+
+    /// The map of the last closed group, and the stored objects that it does not name.
+    pub(crate) fn describe(&mut self, session: &Session) -> (Bytes, Vec<ObjectId>) {
+        let content = &self.content;
+        self.map.forget_unused(|index| content.contains_key(&index));
+        let bytes = encode_map(&self.map, &session.volume, session.place(self.seq.previous()));
+        let named: HashSet<ObjectId> = self.map.named().map(|(_, object)| object.id).collect();
+        let unnamed = self.stored.extract_if(|id| !named.contains(id)).collect();
+        (bytes, unnamed)
     }
 
     fn op(&self, change: Change) -> Option<Op> {

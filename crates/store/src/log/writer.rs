@@ -1,7 +1,8 @@
 //! The writer: collects writes, stores them, and acknowledges commits in order.
 use crate::fence::epoch::Session;
 use crate::ids::Seq;
-use crate::log::commit::{self, Marks, WINDOW};
+use crate::log::commit::{self, Marks};
+use crate::log::commits::Commits;
 use crate::log::read::reader::Reader;
 use crate::log::state::{Group, State, Upload};
 use crate::log::upload::backing::Backing;
@@ -12,13 +13,11 @@ use crate::wire::pieces;
 use crate::{Result, StoreError};
 use parking_lot::Mutex;
 use segno_format::Block;
-use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
-use tokio::task::JoinHandle;
+use tokio::sync::{Notify, Semaphore, watch};
 
 /// Blocks that may wait for the store: 128 MiB.
 const WAITING_BLOCKS: usize = 32 * 1024;
@@ -34,27 +33,15 @@ pub(crate) struct Writer {
     handle: Handle,
     pub state: Arc<Mutex<State>>,
     reader: Arc<Reader>,
-    /// Uploads of data objects of the open group.
-    uploads: Mutex<Vec<JoinHandle<Result<()>>>>,
     slots: Semaphore,
     room: Semaphore,
-    window: Arc<Semaphore>,
-    acks: Mutex<Acks>,
+    /// Locked after the state.
+    commits: Mutex<Commits>,
     acked: watch::Sender<Seq>,
     /// Commits, and their bytes, since the last map.
     pub since_map: (AtomicU64, AtomicU64),
     /// Wakes the writer of maps.
     pub work: Notify,
-}
-
-/// Commits that were stored.
-#[derive(Debug, Default)]
-struct Acks {
-    /// All commits up to this one are stored.
-    upto: Seq,
-    /// Later ones that are stored, with their places in the window.
-    beyond: BTreeMap<Seq, OwnedSemaphorePermit>,
-    failed: Option<StoreError>,
 }
 
 impl Writer {
@@ -71,11 +58,9 @@ impl Writer {
             handle,
             state,
             reader,
-            uploads: Mutex::default(),
             slots: Semaphore::new(UPLOADS),
             room: Semaphore::new(WAITING_BLOCKS),
-            window: Arc::new(Semaphore::new(WINDOW as usize)),
-            acks: Mutex::default(),
+            commits: Mutex::default(),
             acked: watch::Sender::new(Seq::NONE),
             since_map: Default::default(),
             work: Notify::new(),
@@ -84,19 +69,18 @@ impl Writer {
 
     /// The error that ended writing, if any.
     pub(crate) fn failed(&self) -> Option<StoreError> {
-        self.acks.lock().failed.clone()
+        self.commits.lock().failed().cloned()
     }
 
     /// Ends writing: nothing is acknowledged from now on.
     pub(crate) fn fail(&self, why: &StoreError) {
-        self.acks.lock().failed.get_or_insert_with(|| why.clone());
+        self.commits.lock().fail(why);
         self.room.close();
-        self.window.close();
         self.acked.send_modify(|_| {});
     }
 
     fn check(&self) -> Result<()> {
-        self.failed().map_or(Ok(()), Err)
+        self.commits.lock().check()
     }
 
     fn closed(&self) -> StoreError {
@@ -130,15 +114,20 @@ impl Writer {
 
     /// Starts to store data objects of the open group. The state is locked, so they belong to it.
     fn start(self: &Arc<Self>, uploads: Vec<Upload>) {
-        let started = uploads.into_iter().map(|upload| self.handle.spawn(self.clone().upload(upload)));
-        self.uploads.lock().extend(started);
+        for upload in uploads {
+            self.commits.lock().data_begun(upload.id);
+            self.handle.spawn(self.clone().upload(upload));
+        }
     }
 
-    async fn upload(self: Arc<Self>, upload: Upload) -> Result<()> {
-        let _slot = self.slots.acquire().await.map_err(|_| self.closed())?;
-        self.put_data(upload.id, &upload.content, Cause::Data).await.inspect_err(|e| self.fail(e))?;
+    async fn upload(self: Arc<Self>, upload: Upload) {
+        let Ok(_slot) = self.slots.acquire().await else { return };
+        if let Err(e) = self.put_data(upload.id, &upload.content, Cause::Data).await {
+            return self.fail(&e);
+        }
         self.stored(upload.index, upload.content.len());
-        Ok(())
+        let complete = self.commits.lock().data_stored(upload.id);
+        self.create(complete);
     }
 
     pub(crate) async fn put_data(&self, id: ObjectId, content: &[u8], cause: Cause) -> Result<()> {
@@ -177,25 +166,42 @@ impl Writer {
     }
 
     async fn commit_group(self: &Arc<Self>, group: Seq) -> Result<()> {
-        self.check()?;
-        if self.state.lock().seq == group {
-            let permit = self.window.clone().acquire_owned().await.map_err(|_| self.closed())?;
-            let mut state = self.state.lock();
-            // Another flush may have closed it.
-            if state.seq == group {
-                self.close(&mut state, permit)?;
-            }
-        }
+        self.close_when(|state| state.seq != group, |_| ()).await?;
         self.wait_for(group).await
     }
 
-    /// Closes the open group and starts its commit.
-    fn close(self: &Arc<Self>, state: &mut State, permit: OwnedSemaphorePermit) -> Result<()> {
+    /// Closes the open group, unless `is_closed`, once the window has room. Then calls `after` before any other
+    /// change.
+    async fn close_when<R>(
+        self: &Arc<Self>,
+        is_closed: impl Fn(&State) -> bool,
+        after: impl FnOnce(&mut State) -> R,
+    ) -> Result<R> {
+        let mut acked = self.acked.subscribe();
+        loop {
+            self.check()?;
+            {
+                let mut state = self.state.lock();
+                if is_closed(&state) || self.close(&mut state)? {
+                    return Ok(after(&mut state));
+                }
+            }
+            if acked.changed().await.is_err() {
+                return Err(self.closed());
+            }
+        }
+    }
+
+    /// Closes the open group, and starts its commit. `false` if too many commits are in flight.
+    fn close(self: &Arc<Self>, state: &mut State) -> Result<bool> {
+        if !self.commits.lock().has_room() {
+            return Ok(false);
+        }
         let group = state.close()?;
         self.start(group.uploads.clone());
-        let uploads = std::mem::take(&mut *self.uploads.lock());
-        self.handle.spawn(self.clone().commit(group, uploads, permit));
-        Ok(())
+        let complete = self.commits.lock().close(group);
+        self.create(complete);
+        Ok(true)
     }
 
     /// Like [`Self::flush`], and describes the state at that point. Returns the number of its commit with the
@@ -204,45 +210,37 @@ impl Writer {
         self: &Arc<Self>,
         describe: impl FnOnce(&mut State) -> R,
     ) -> Result<(Seq, R)> {
-        let permit = self.window.clone().acquire_owned().await.map_err(|_| self.closed())?;
-        let (seq, described) = {
-            let mut state = self.state.lock();
-            if !state.is_unchanged() {
-                self.close(&mut state, permit)?;
-            }
+        let describe = |state: &mut State| {
             self.backing.fix(state.seq.previous());
-            let described = describe(&mut state);
+            let described = describe(state);
             self.since_map.0.store(0, Ordering::Relaxed);
             self.since_map.1.store(0, Ordering::Relaxed);
             (state.seq.previous(), described)
         };
+        let (seq, described) = self.close_when(State::is_unchanged, describe).await?;
         self.wait_for(seq).await?;
         Ok((seq, described))
     }
 
-    /// Stores a commit after all its data objects. So a writer that seals the epoch after it can rely on
-    /// them, and this writer acknowledges no commit that a later writer leaves out.
-    async fn commit(
-        self: Arc<Self>,
-        group: Group,
-        uploads: Vec<JoinHandle<Result<()>>>,
-        permit: OwnedSemaphorePermit,
-    ) {
-        let done = self.store_commit(&group, uploads).await;
-        if let Err(e) = &done {
-            self.fail(e);
-            return;
+    /// Starts to store a commit whose data objects are stored.
+    fn create(self: &Arc<Self>, complete: Option<Group>) {
+        if let Some(group) = complete {
+            self.handle.spawn(self.clone().commit(group));
+        }
+    }
+
+    async fn commit(self: Arc<Self>, group: Group) {
+        if let Err(e) = self.store_commit(&group).await {
+            return self.fail(&e);
         }
         for (index, content) in &group.inline {
             self.stored(*index, content.len());
         }
-        self.acknowledge(group.seq, permit);
+        let upto = self.commits.lock().stored(group.seq);
+        self.acked.send_modify(|acked| *acked = upto.max(*acked));
     }
 
-    async fn store_commit(&self, group: &Group, uploads: Vec<JoinHandle<Result<()>>>) -> Result<()> {
-        for upload in uploads {
-            upload.await.map_err(|e| StoreError::Runtime(e.to_string()))??;
-        }
+    async fn store_commit(&self, group: &Group) -> Result<()> {
         let inline: Vec<&[u8]> = group.inline.iter().map(|(_, content)| content.as_slice()).collect();
         let bytes = commit::commit(&self.session, self.marks(), group.seq, &group.ops, &inline);
         let commits = self.since_map.0.fetch_add(1, Ordering::Relaxed) + 1;
@@ -258,23 +256,8 @@ impl Writer {
 
     /// The commits that are durable now.
     pub(crate) fn marks(&self) -> Marks {
-        let acknowledged = self.acks.lock().upto;
+        let acknowledged = self.commits.lock().acknowledged();
         Marks { stored: self.backing.stored(acknowledged), acknowledged }
-    }
-
-    fn acknowledge(&self, seq: Seq, permit: OwnedSemaphorePermit) {
-        let upto = {
-            let mut acks = self.acks.lock();
-            acks.beyond.insert(seq, permit);
-            while let Some((&next, _)) = acks.beyond.first_key_value()
-                && acks.upto.next() == Ok(next)
-            {
-                acks.beyond.remove(&next);
-                acks.upto = next;
-            }
-            acks.upto
-        };
-        self.acked.send_modify(|acked| *acked = upto.max(*acked));
     }
 
     async fn wait_for(&self, seq: Seq) -> Result<()> {
