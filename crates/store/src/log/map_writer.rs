@@ -71,14 +71,21 @@ impl MapWriter {
         let remote = &self.writer.backing.remote;
         let mut request = self.maps.lock().begin(place, unnamed);
         loop {
+            let mut listed = Vec::new();
             match &request {
                 MapRequest::Commits(seq) => self.writer.backing.settled(*seq).await?,
                 MapRequest::Put(_) => remote.put(name, bytes.clone(), Cause::Map).await?,
+                MapRequest::List => listed = self.list_maps().await?,
                 MapRequest::Delete(maps) => self.delete_maps(maps).await?,
                 MapRequest::Done => return Ok(()),
             }
-            request = self.maps.lock().step(Instant::now());
+            request = self.maps.lock().step(&listed, Instant::now());
         }
+    }
+
+    async fn list_maps(&self) -> Result<Vec<LogPlace>> {
+        let names = self.writer.backing.remote.list("map", None, Cause::Delete).await?;
+        Ok(names.into_iter().filter_map(Name::place).collect())
     }
 
     async fn delete_maps(&self, places: &[LogPlace]) -> Result<()> {
@@ -100,8 +107,7 @@ impl MapWriter {
     /// Finds objects that earlier mounts left.
     async fn sweep(&self, found: &Found) -> Result<()> {
         let remote = &self.writer.backing.remote;
-        let maps = remote.list("map", None, Cause::Delete).await?;
-        let (older, oldest) = found.earlier_maps(maps.into_iter().filter_map(Name::place).collect());
+        let Some((older, oldest)) = found.earlier_maps(self.list_maps().await?) else { return Ok(()) };
         self.delete_maps(&oldest).await?;
         let mut objects = Vec::new();
         for dir in ["data", "log"] {

@@ -1,8 +1,11 @@
 //! The maps that recovery may use, and what they no longer name: the order of storing and deleting, without
 //! I/O.
 //!
-//! A map stands for all commits up to its place, so it is stored after them. A map is deleted before the
-//! commits that follow it (see `recovery::opening`), and objects after two maps do not name them.
+//! A map stands for all commits up to its place, so it is stored after them. All maps before the older of the
+//! last two are deleted before the commits that follow them (see `recovery::opening`), and objects after two maps
+//! do not name them. A writer that was cut off may have stored maps that this mount has not seen, so each time all
+//! maps are listed. A listing that has the new map is current enough: a map that it lacks was stored later, and no
+//! mount begins with that one, as it finds newer ones.
 use crate::fence::epoch::Session;
 use crate::ids::{Epoch, LogPlace, Seq};
 use crate::log::garbage::Garbage;
@@ -21,6 +24,8 @@ pub(crate) enum MapRequest {
     Commits(Seq),
     /// The map is stored.
     Put(LogPlace),
+    /// All maps are listed.
+    List,
     /// These maps are deleted.
     Delete(Vec<LogPlace>),
     Done,
@@ -53,31 +58,39 @@ impl Maps {
     }
 
     /// Begins to write the map of a place, which does not name some objects.
-    pub(crate) fn begin(&mut self, place: LogPlace, unnamed: Vec<ObjectId>) -> MapRequest {
+    pub(crate) fn begin(&mut self, place: LogPlace, mut unnamed: Vec<ObjectId>) -> MapRequest {
+        // Of a map for which nothing was deleted. This one does not name them either.
+        unnamed.extend(self.writing.take().into_iter().flat_map(|writing| writing.unnamed));
         // The same map is not written twice.
         let request = match self.stored.last() == Some(&place) {
-            true => MapRequest::Delete(self.superseded()),
+            true => MapRequest::List,
             false => MapRequest::Commits(place.seq),
         };
         self.writing = Some(Writing { place, unnamed, request: request.clone() });
         request
     }
 
-    /// Records that the last request has been fulfilled. Returns the next one.
-    pub(crate) fn step(&mut self, now: Instant) -> MapRequest {
+    /// Records that the last request has been fulfilled, with the listed maps. Returns the next one.
+    pub(crate) fn step(&mut self, listed: &[LogPlace], now: Instant) -> MapRequest {
         let Some(Writing { place, unnamed, request }) = self.writing.take() else { return MapRequest::Done };
         let next = match request {
             MapRequest::Commits(_) => MapRequest::Put(place),
             MapRequest::Put(_) => {
                 self.stored.push(place);
-                MapRequest::Delete(self.superseded())
+                MapRequest::List
             }
+            MapRequest::List if listed.contains(&place) => {
+                let kept = self.stored.iter().rev().nth(1).copied().unwrap_or_default();
+                MapRequest::Delete(listed.iter().copied().filter(|&map| map < kept).collect())
+            }
+            // Nothing is deleted for this map.
+            MapRequest::List => MapRequest::Done,
             MapRequest::Delete(deleted) => {
                 self.stored.retain(|map| !deleted.contains(map));
                 self.finish(place, unnamed, now);
                 return MapRequest::Done;
             }
-            MapRequest::Done => return MapRequest::Done,
+            MapRequest::Done => MapRequest::Done,
         };
         self.writing = Some(Writing { place, unnamed, request: next.clone() });
         next
@@ -91,11 +104,6 @@ impl Maps {
         } else {
             self.garbage.map_stored(unnamed, now);
         }
-    }
-
-    /// All but the newest two.
-    fn superseded(&self) -> Vec<LogPlace> {
-        self.stored.iter().rev().skip(2).rev().copied().collect()
     }
 
     /// Adds what earlier mounts left: the map before the base, and objects that no map names. `settled` if
@@ -155,10 +163,12 @@ pub(crate) enum Fate {
 }
 
 impl Found {
-    /// Of earlier maps, the one before the base, and those to delete.
-    pub(crate) fn earlier_maps(&self, mut maps: Vec<LogPlace>) -> (Option<LogPlace>, Vec<LogPlace>) {
+    /// Of earlier maps, the one before the base, and those to delete. `None` if the listing is older than the
+    /// base, or the base was deleted since.
+    pub(crate) fn earlier_maps(&self, mut maps: Vec<LogPlace>) -> Option<(Option<LogPlace>, Vec<LogPlace>)> {
+        let is_current = maps.contains(&self.base);
         maps.retain(|&map| map < self.base);
-        (maps.pop(), maps)
+        is_current.then(|| (maps.pop(), maps))
     }
 
     /// The fate of an object, of which the commits after map `older` are kept.
