@@ -3,7 +3,9 @@
 //!
 //! A seal counts only if the map from which the log was read still exists afterwards. Maps are deleted before
 //! the commits that follow them. So if the map exists, no commit after it can have been deleted before the
-//! seal was created, and the log really ended there. No listing has to be current for that.
+//! seal was created, and the log really ended there. No listing has to be current for that. An epoch gets a seal
+//! after the ends of all lower ones were confirmed so. So an object in the log of an epoch proves that the log of
+//! each lower epoch has ended for good.
 use crate::fence::epoch::{EpochClaim, Session};
 use crate::fence::owner::{CacheId, Owner};
 use crate::ids::{Epoch, LogPlace};
@@ -100,7 +102,9 @@ enum Waiting {
     /// Whether a loss that is proven is one: without the map, a missing commit was deleted because a newer
     /// map covers it.
     Loss(StoreError),
-    /// Whether the log that was read ended where it seemed to.
+    /// Whether the logs that were read ended where they seemed to, before another one is ended.
+    Lower,
+    /// The same of all logs.
     End,
 }
 
@@ -115,6 +119,8 @@ pub(crate) struct Opening {
     bases: Vec<LogPlace>,
     /// Last epoch to be read.
     last: Epoch,
+    /// Whether the ends of all epochs before the present place are confirmed.
+    is_confirmed: bool,
     replay: Replay,
     session: Option<Session>,
     taken_over: Option<Epoch>,
@@ -130,6 +136,7 @@ impl Opening {
             volume: Volume::default(),
             bases: Vec::new(),
             last: Epoch::MKFS,
+            is_confirmed: true,
             replay: Replay::default(),
             session: None,
             taken_over: None,
@@ -178,6 +185,10 @@ impl Opening {
             },
             (Waiting::Loss(damage), Answer::Confirmed(true)) => Err(damage),
             (Waiting::End, Answer::Confirmed(true)) => Ok(self.done()),
+            (Waiting::Lower, Answer::Confirmed(true)) => {
+                self.is_confirmed = true;
+                self.open_end()
+            }
             (_, Answer::Confirmed(_)) => self.restart(),
             (_, Answer::Object(..) | Answer::NoMoreObjects) => {
                 Err(StoreError::Runtime("an answer without a request".into()))
@@ -222,6 +233,7 @@ impl Opening {
             Err(e @ StoreError::Corrupt { .. }) => return self.next_base(e),
             other => other?,
         };
+        self.is_confirmed = true;
         self.last = match (&self.goal, self.session) {
             (_, Some(session)) => session.epoch.previous().unwrap_or_default(),
             (Goal::Epoch(epoch), None) => *epoch,
@@ -275,6 +287,7 @@ impl Opening {
         if let Effect::Damaged(damage) = effect {
             return self.prove(damage);
         }
+        self.is_confirmed = false;
         self.replay.end_epoch()?;
         self.read_on()
     }
@@ -309,6 +322,7 @@ impl Opening {
     /// The epoch of the present place has no end.
     fn open_end(&mut self) -> Result<Request> {
         match (&self.goal, self.session) {
+            (_, Some(_)) if !self.is_confirmed => Ok(self.confirm(Waiting::Lower)),
             (_, Some(session)) => Ok(Request::Seal(session, self.replay.place)),
             (Goal::Read, None) => Ok(self.done()),
             (Goal::Write(claim), None) if claim.takeover => {
