@@ -328,7 +328,8 @@ impl State {
         self.map.forget_unused(|index| content.contains_key(&index));
         let bytes = encode_map(&self.map, &session.volume, session.place(self.seq.previous()));
         let named: HashSet<ObjectId> = self.map.named().map(|(_, object)| object.id).collect();
-        let unnamed = self.stored.extract_if(|id| !named.contains(id)).collect();
+        let mut unnamed: Vec<ObjectId> = self.stored.extract_if(|id| !named.contains(id)).collect();
+        unnamed.sort_unstable();
         (bytes, unnamed)
     }
 

@@ -12,6 +12,7 @@ mod mem_spool;
 mod recovery;
 mod schedules;
 mod set_back;
+mod simulation;
 mod transport;
 mod writeback;
 
