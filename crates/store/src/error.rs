@@ -1,5 +1,4 @@
 //! Errors of a store and its volumes. Their messages name the remedy.
-use crate::names::{Name, ObjectId};
 use std::io;
 
 /// Result of this crate.
@@ -32,11 +31,11 @@ pub enum StoreError {
     #[error("there is a volume here already; overwrite it with -f, or choose another prefix")]
     Exists,
     #[error(
-        "the volume is in use by {holder} (epoch {epoch}); if that program is gone, or should be cut off, mount with --takeover"
+        "the volume is in use by {owner} (epoch {epoch}); if that program is gone, or should be cut off, mount with --takeover"
     )]
-    Held { epoch: u32, holder: String },
-    #[error("{holder} took the volume at the same time (epoch {epoch})")]
-    LostRace { epoch: u32, holder: String },
+    Held { epoch: u32, owner: String },
+    #[error("{owner} took the volume at the same time (epoch {epoch})")]
+    LostRace { epoch: u32, owner: String },
     #[error("another writer took the volume over: {object} belongs to it; nothing more can be written here")]
     Fenced { object: String },
     #[error(
@@ -53,36 +52,38 @@ pub enum StoreError {
          before they were uploaded; they cannot be added any more and are kept: `segno store export --cache {dir}` makes an image with \
          them, as long as the store has what they build on. Move {dir} away to mount without them"
     )]
-    TailRefused { dir: String, epoch: u32, commits: u64 },
+    SpoolRefused { dir: String, epoch: u32, commits: u64 },
     #[error(
         "the cache {dir} has {commits} commits of epoch {epoch} of a writer that this store does not know: the bucket was set back to \
          an earlier state, or is another copy. They are not added to it and are kept: `segno store export --cache {dir}` makes an image \
          with them from a copy of the bucket that has that epoch. To mount this one, move {dir} away or use another cache"
     )]
-    TailForeign { dir: String, epoch: u32, commits: u64 },
+    SpoolForeign { dir: String, epoch: u32, commits: u64 },
     #[error(
         "the cache {dir} has {commits} commits of epoch {epoch} that were acknowledged, but neither it nor the store has commit \
          {missing} before them: the bucket was set back to an earlier state, or lost it. They are not added and are kept: `segno \
          store export --cache {dir}` makes an image with them from a copy of the bucket that has that commit. To mount this one, move \
          {dir} away or use another cache"
     )]
-    TailGap { dir: String, epoch: u32, commits: u64, missing: u64 },
+    SpoolGap { dir: String, epoch: u32, commits: u64, missing: u64 },
     #[error(
         "the store no longer has what the commits of epoch {epoch} in the cache {dir} build on: the writer that took the volume over \
          has replaced it, or the bucket was set back to an earlier state"
     )]
-    TailBase { dir: String, epoch: u32 },
+    SpoolBase { dir: String, epoch: u32 },
     #[error(
         "the cache {dir} has writes that the store does not have; `segno store drain` or a writable mount uploads them"
     )]
-    TailUnread { dir: String },
+    SpoolUnread { dir: String },
     #[error(
-        "{holder} was mounted with write-back and ended without uploading everything: its cache {cache} may have writes that the \
+        "{owner} was mounted with write-back and ended without uploading everything: its cache {cache} may have writes that the \
          store does not have. Mount there with -o store_cache={cache}, or upload them with `segno store drain`; --takeover gives them up"
     )]
-    TailElsewhere { holder: String, cache: String },
+    SpoolElsewhere { owner: String, cache: String },
     #[error("the store changed while the volume was opened, {0} times in a row; try again")]
     Unsettled(u32),
+    #[error("no {0} can follow the last one")]
+    Exhausted(&'static str),
     #[error("{0}")]
     Geometry(&'static str),
     #[error("the runtime of the store cannot be started: {0}")]
@@ -90,16 +91,16 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    pub(crate) fn corrupt(name: &Name, why: &'static str) -> Self {
-        Self::Corrupt { object: name.to_string(), why }
+    pub(crate) fn corrupt(object: impl ToString, why: &'static str) -> Self {
+        Self::Corrupt { object: object.to_string(), why }
     }
 
     pub(crate) fn request(op: &'static str, object: impl ToString, why: impl ToString) -> Self {
         Self::Request { op, object: object.to_string(), why: why.to_string() }
     }
 
-    pub(crate) fn unreadable(id: ObjectId, e: &io::Error) -> Self {
-        Self::Unreadable { object: Name::Object(id).to_string(), why: e.to_string() }
+    pub(crate) fn unreadable(object: impl ToString, e: &io::Error) -> Self {
+        Self::Unreadable { object: object.to_string(), why: e.to_string() }
     }
 
     /// The runtime, or the task that would answer, has ended.
@@ -111,21 +112,23 @@ impl StoreError {
         match self {
             Self::Url { .. } | Self::Geometry(_) => io::ErrorKind::InvalidInput,
             Self::Corrupt { .. } | Self::Lost { .. } | Self::Unreadable { .. } => io::ErrorKind::InvalidData,
-            Self::NoVolume | Self::Missing { .. } | Self::TailBase { .. } => io::ErrorKind::NotFound,
+            Self::NoVolume | Self::Missing { .. } | Self::SpoolBase { .. } => io::ErrorKind::NotFound,
             Self::Exists => io::ErrorKind::AlreadyExists,
             Self::Memory { .. } => io::ErrorKind::OutOfMemory,
             Self::Held { .. }
             | Self::LostRace { .. }
-            | Self::TailUnread { .. }
-            | Self::TailElsewhere { .. } => io::ErrorKind::ResourceBusy,
+            | Self::SpoolUnread { .. }
+            | Self::SpoolElsewhere { .. } => io::ErrorKind::ResourceBusy,
             Self::Fenced { .. }
-            | Self::TailRefused { .. }
-            | Self::TailForeign { .. }
-            | Self::TailGap { .. } => io::ErrorKind::StaleNetworkFileHandle,
+            | Self::SpoolRefused { .. }
+            | Self::SpoolForeign { .. }
+            | Self::SpoolGap { .. } => io::ErrorKind::StaleNetworkFileHandle,
             Self::Unconditional | Self::Refused { .. } => io::ErrorKind::Unsupported,
-            Self::Request { .. } | Self::Cache { .. } | Self::Unsettled(_) | Self::Runtime(_) => {
-                io::ErrorKind::Other
-            }
+            Self::Exhausted(_)
+            | Self::Request { .. }
+            | Self::Cache { .. }
+            | Self::Unsettled(_)
+            | Self::Runtime(_) => io::ErrorKind::Other,
         }
     }
 }

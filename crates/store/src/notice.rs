@@ -19,9 +19,9 @@ pub enum Notice {
     Answers,
     /// Another writer was cut off.
     #[error(
-        "epoch {epoch} of {holder} was ended at its commit {commits} of {stored_at}; changes that it had not stored by then are lost"
+        "epoch {epoch} of {owner} was ended at its commit {commits} of {stored_at}; changes that it had not stored by then are lost"
     )]
-    TookOver { epoch: u32, holder: String, commits: u64, stored_at: String },
+    TookOver { epoch: u32, owner: String, commits: u64, stored_at: String },
     /// The store is in an earlier state than this cache has seen.
     #[error(
         "the bucket was set back: the cache {dir} has seen commit {commit} of epoch {epoch}, which the store does not have; blocks in \

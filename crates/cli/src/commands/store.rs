@@ -89,8 +89,8 @@ pub fn run(args: &Args) -> Result<()> {
         What::Drain { cache: Some(cache), place } => store::drain(checked(place)?, cache, args.insecure),
         What::Drain { cache: None, place } => sync::sync(place),
         What::Export { cache: Some(cache), url, image } => {
-            let device = store::device_with_tail(checked(url)?, cache, args.insecure)?;
-            export_with_tail(&device, url, cache, image)
+            let device = store::with_spool(checked(url)?, cache, args.insecure)?;
+            export_spooled(&device, url, cache, image)
         }
         What::Export { cache: None, url, image } => {
             let device = store::device(checked(url)?, true, &settings)?;
@@ -165,15 +165,15 @@ fn export(device: &StoreDevice, url: &Path, image: &Path, gaps: &mut Gaps) -> Re
 }
 
 /// The writer that took the volume over may have deleted a part of it.
-fn export_with_tail(device: &StoreDevice, url: &Path, cache: &Path, image: &Path) -> Result<()> {
+fn export_spooled(device: &StoreDevice, url: &Path, cache: &Path, image: &Path) -> Result<()> {
     let mut gaps = Gaps::Counted(0);
     export(device, url, image, &mut gaps)?;
-    let tail = device.left().context("nothing was left")?;
-    writeln!(stdout(), "{}: with {} commits of {}", image.display(), tail.commits, cache.display())?;
-    if tail.unusable > 0 {
+    let spooled = device.spooled().context("nothing was left")?;
+    writeln!(stdout(), "{}: with {} commits of {}", image.display(), spooled.commits, cache.display())?;
+    if spooled.unusable > 0 {
         eprintln!(
             "segno: warning: {} later commits are without effect: one before them is missing or damaged",
-            tail.unusable
+            spooled.unusable
         );
     }
     match gaps {

@@ -4,7 +4,7 @@ mod present;
 
 pub use present::{create, local, open, why_not_closed};
 #[cfg(feature = "store")]
-pub use present::{device, device_with_tail, drain, fenced, has_writer};
+pub use present::{device, drain, fenced, has_writer, with_spool};
 
 use segno_format::BLOCK_SIZE;
 use segno_mkfs::{MkfsOptions, plan};
@@ -38,8 +38,8 @@ pub struct Settings {
     /// Bytes that it may take.
     pub cache_bytes: u64,
     pub writeback: bool,
-    /// Read the volume with the tail in the cache: staged objects that the store lacks.
-    pub with_tail: bool,
+    /// Read the volume with the spooled objects of the cache that the store lacks.
+    pub with_spool: bool,
 }
 
 impl Default for Settings {
@@ -52,7 +52,7 @@ impl Default for Settings {
             cache: None,
             cache_bytes: 1 << 30,
             writeback: false,
-            with_tail: false,
+            with_spool: false,
         }
     }
 }

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail, ensure};
 use segno_device::{BlockDevice, OpenOptions};
 use segno_format::{BLOCK_SIZE, BLOCKS_PER_SEG};
 use segno_mkfs::{MkfsOptions, plan};
-use segno_store::{CacheOptions, Ending, Geometry, Notice, Options, StoreDevice, Surroundings, Url};
+use segno_store::{CacheOptions, Ending, Geometry, HostFiles, Notice, Options, StoreDevice, Url};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,8 +36,8 @@ pub fn open(
 
 /// Files of this machine that the client of the store at a URL uses.
 pub fn local(url: &Path) -> Local {
-    match parse(url).map(|url| url.surroundings()) {
-        Ok(Surroundings { read, written, is_remote }) => Local { read, written, is_remote },
+    match parse(url).map(|url| url.host_files()) {
+        Ok(HostFiles { read, written, is_remote }) => Local { read, written, is_remote },
         // It is refused when it is opened.
         Err(_) => Local::default(),
     }
@@ -61,7 +61,7 @@ fn options(read_only: bool, settings: &Settings) -> Options {
             bytes: settings.cache_bytes,
             writeback: settings.writeback,
         }),
-        with_left: settings.with_tail,
+        with_spool: settings.with_spool,
         observer: report,
         ..Options::default()
     }
@@ -103,10 +103,10 @@ pub fn drain(url: &Path, dir: &Path, insecure: bool) -> Result<()> {
     device(url, false, &settings)?.close().with_context(|| format!("cannot close {}", url.display()))
 }
 
-/// Opens the device with the staged objects of a cache that the store lacks.
-pub fn device_with_tail(url: &Path, dir: &Path, insecure: bool) -> Result<StoreDevice> {
+/// Opens the device with the spooled objects of a cache that the store lacks.
+pub fn with_spool(url: &Path, dir: &Path, insecure: bool) -> Result<StoreDevice> {
     let cache = Some(existing(dir)?.to_owned());
-    device(url, true, &Settings { insecure, cache, with_tail: true, ..Settings::default() })
+    device(url, true, &Settings { insecure, cache, with_spool: true, ..Settings::default() })
 }
 
 fn existing(dir: &Path) -> Result<&Path> {
@@ -123,8 +123,8 @@ pub fn why_not_closed(url: &Path, pid: u32) -> Result<Option<String>> {
         Ending::Open => Some(format!(
             "{url} was not closed, perhaps after an error of the store; the next mount recovers what was stored"
         )),
-        Ending::TakenOver { epoch, holder } => Some(format!(
-            "{holder} took {url} over (epoch {epoch}) while it was mounted here: changes that were not stored by then are lost, or \
+        Ending::TakenOver { epoch, owner } => Some(format!(
+            "{owner} took {url} over (epoch {epoch}) while it was mounted here: changes that were not stored by then are lost, or \
              with -o store_writeback in the cache, where `segno store export --cache` reads them"
         )),
     })

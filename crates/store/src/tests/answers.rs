@@ -1,10 +1,13 @@
 //! Outages, refused credentials and damage, as every kind of caller meets them.
-use super::mem_shelf::MemShelf;
+use super::mem_spool::MemSpool;
 use super::*;
-use crate::names::Name;
-use crate::remote::Remote;
+use crate::device::status;
+use crate::fence::probe;
+use crate::ids::{Epoch, LogPlace};
+use crate::log::recovery::seals;
 use crate::stats::Cause;
-use crate::{claim, holder, recover};
+use crate::wire::names::Name;
+use crate::wire::remote::Remote;
 use object_store::Error;
 use std::fmt::Display;
 use tokio::time::{sleep, timeout};
@@ -59,9 +62,9 @@ const CALLS: [(&str, Call); 8] = [
     ("sync", |_, device| said(device.drain())),
     ("unmount", |_, device| said(device.close())),
     ("map", |_, device| said(device.write_map())),
-    ("probe", |store, _| ask(store, claim::is_conditional)),
-    ("info", |store, _| ask(store, recover::held)),
-    ("umount", |store, _| ask(store, async |remote| holder::ending(remote, 1).await)),
+    ("probe", |store, _| ask(store, probe::is_conditional)),
+    ("info", |store, _| ask(store, seals::held)),
+    ("umount", |store, _| ask(store, async |remote| status::ending(remote, 1).await)),
 ];
 
 /// A device with a block in the store that is not cached, and one that is not stored.
@@ -147,7 +150,7 @@ fn an_fsync_that_waits_for_an_outage_or_a_new_key_loses_nothing() {
 fn a_drain_waits_for_a_new_key() {
     let store = store(91, Faults::default());
     drop(create(&store, SMALL));
-    let device = open_cached(&store, &MemShelf::new(91), 4 << 20, false).unwrap();
+    let device = open_cached(&store, &MemSpool::new(91), 4 << 20, false).unwrap();
     store.set_faults(Faults { answer: Some(denied), ..Faults::default() });
     write(&device, 0, &[5]);
     device.flush().unwrap();
@@ -213,18 +216,18 @@ fn a_piece_that_was_damaged_on_its_way_is_read_again() {
 
 /// Epoch 1 of another process of this host.
 fn of_process(store: &FaultStore, pid: u32) {
-    use crate::records::Holder;
+    use crate::fence::owner::Owner;
     ask(store, async |remote| {
-        let holder = Holder { pid, ..Holder::this([1; 16], None) };
-        remote.put(Name::Epoch(1), holder.encode(), Cause::Open).await
+        let owner = Owner { pid, ..Owner::this([1; 16], None) };
+        remote.put(Name::Epoch(Epoch::new(1)), owner.encode(), Cause::Open).await
     })
     .unwrap();
 }
 
-fn ending(store: &FaultStore, pid: u32) -> holder::Ending {
+fn ending(store: &FaultStore, pid: u32) -> status::Ending {
     runtime().block_on(async {
         let remote = Remote::new(Arc::new(store.client()), prefix(), Duration::from_secs(9));
-        holder::ending(&remote, pid).await.unwrap()
+        status::ending(&remote, pid).await.unwrap()
     })
 }
 
@@ -244,7 +247,7 @@ fn an_unmount_knows_whether_another_writer_took_the_volume() {
     // Commits that the first one had in flight arrive after the seal.
     ask(&store, async |remote| {
         for seq in 3..6 {
-            remote.put(Name::log(1, seq), "late".into(), Cause::Commit).await?;
+            remote.put(Name::log(LogPlace::of(1, seq)), "late".into(), Cause::Commit).await?;
         }
         Ok(())
     })
@@ -252,7 +255,7 @@ fn an_unmount_knows_whether_another_writer_took_the_volume() {
     let me = std::process::id();
     assert_eq!(ending(&store, me), Ending::Open);
     match ending(&store, 77) {
-        Ending::TakenOver { epoch: 2, holder } => assert!(holder.contains(&me.to_string()), "{holder}"),
+        Ending::TakenOver { epoch: 2, owner } => assert!(owner.contains(&me.to_string()), "{owner}"),
         other => panic!("{other:?}"),
     }
     drop(second);

@@ -1,7 +1,8 @@
 //! One mount after another, without faults.
 use super::*;
+use crate::StoreError;
 use crate::stats::Cause;
-use crate::{StoreError, url};
+use crate::wire::url;
 
 /// The store as a killed process leaves it.
 fn kill(device: StoreDevice, store: &FaultStore) -> FaultStore {
@@ -97,7 +98,7 @@ fn a_second_writer_is_refused_and_a_takeover_fences_the_first() {
     first.flush().unwrap();
     write(&first, 129, &[2]);
     match open(&store, Options { takeover: false, ..options() }).map(|_| ()) {
-        Err(StoreError::Held { epoch: 1, holder }) => assert!(holder.contains("process"), "{holder}"),
+        Err(StoreError::Held { epoch: 1, owner }) => assert!(owner.contains("process"), "{owner}"),
         other => panic!("{other:?}"),
     }
     let second = open(&store, options()).unwrap();
@@ -240,20 +241,23 @@ fn short_runs_elsewhere_fetch_no_more_than_twice_what_they_read() {
 
 #[test]
 fn a_damaged_map_is_passed_over() {
-    let store = store(8, Faults::default());
-    let device = create(&store, SMALL);
-    write(&device, 128, &[1]);
-    device.write_map().unwrap();
-    write(&device, 129, &[2]);
-    drop(device);
-    let maps = || store.names().into_iter().filter(|n| n.contains("/map/")).collect::<Vec<_>>();
-    let newest = maps().pop().unwrap();
-    store.alter(&newest, |bytes| bytes.truncate(30));
-    let device = open(&store, options()).unwrap();
-    assert_eq!(read(&device, 128, 3), [1, 2, 0]);
-    write(&device, 130, &[3]);
-    drop(device);
-    assert_eq!(read(&open(&store, options()).unwrap(), 128, 4), [1, 2, 3, 0]);
+    let too_long = |bytes: &mut Vec<u8>| bytes.resize(SMALL.map_bytes_max() as usize + 1, 0);
+    for damage in [|bytes: &mut Vec<u8>| bytes.truncate(30), too_long] {
+        let store = store(8, Faults::default());
+        let device = create(&store, SMALL);
+        write(&device, 128, &[1]);
+        device.write_map().unwrap();
+        write(&device, 129, &[2]);
+        drop(device);
+        let maps = || store.names().into_iter().filter(|n| n.contains("/map/")).collect::<Vec<_>>();
+        let newest = maps().pop().unwrap();
+        store.alter(&newest, damage);
+        let device = open(&store, options()).unwrap();
+        assert_eq!(read(&device, 128, 3), [1, 2, 0]);
+        write(&device, 130, &[3]);
+        drop(device);
+        assert_eq!(read(&open(&store, options()).unwrap(), 128, 4), [1, 2, 3, 0]);
+    }
 }
 
 #[test]
@@ -346,10 +350,11 @@ fn a_large_volume_is_mounted_in_bounded_rounds() {
     let runtime = runtime();
     let took = runtime.block_on(async {
         let begun = tokio::time::Instant::now();
-        let remote = crate::remote::Remote::new(Arc::new(store.client()), prefix(), Duration::from_secs(9));
+        let remote =
+            crate::wire::remote::Remote::new(Arc::new(store.client()), prefix(), Duration::from_secs(9));
         let handle = tokio::runtime::Handle::current();
-        let parts = crate::device::Parts::open(Arc::new(remote), &options(), &handle).await;
-        parts.unwrap();
+        let open = crate::device::OpenVolume::open(Arc::new(remote), &options(), &handle).await;
+        open.unwrap();
         begun.elapsed()
     });
     assert!(took <= Duration::from_secs(2), "{took:?}");
@@ -364,7 +369,7 @@ fn of_two_mounts_at_a_time_one_wins() {
         runtime.block_on(async {
             let store = FaultStore::new(seed, Faults { delay_bits: 6, ..Faults::default() });
             let remote = || {
-                Arc::new(crate::remote::Remote::new(
+                Arc::new(crate::wire::remote::Remote::new(
                     Arc::new(store.client()),
                     prefix(),
                     Duration::from_secs(99),
@@ -376,16 +381,16 @@ fn of_two_mounts_at_a_time_one_wins() {
                 tokio::spawn(async move {
                     let handle = tokio::runtime::Handle::current();
                     let options = Options { takeover: false, ..options() };
-                    crate::device::Parts::open(remote, &options, &handle).await
+                    crate::device::OpenVolume::open(remote, &options, &handle).await
                 })
             });
             let mut won = 0;
             for mount in mounts.collect::<Vec<_>>() {
                 match mount.await.unwrap() {
-                    Ok(parts) => {
-                        let (core, _) = parts.writer.as_ref().unwrap();
-                        core.write(0, &[&block(1)]).await.unwrap();
-                        core.flush().await.unwrap();
+                    Ok(open) => {
+                        let (writer, _) = open.writer.as_ref().unwrap();
+                        writer.write(0, &[&block(1)]).await.unwrap();
+                        writer.flush().await.unwrap();
                         won += 1;
                     }
                     Err(StoreError::Held { .. } | StoreError::LostRace { .. }) => {}

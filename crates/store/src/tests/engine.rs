@@ -1,5 +1,5 @@
 //! Volumes on the device: formatted, mounted, killed, recovered, checked, and copied for fsck.f2fs.
-use super::mem_shelf::MemShelf;
+use super::mem_spool::MemSpool;
 use super::*;
 use crate::stats::Cause;
 use segno_engine::{MountOptions, Owner, Volume};
@@ -191,9 +191,9 @@ fn a_volume_with_write_back_survives_kills_with_its_cache_and_is_clean_without()
         let mut rng = segno_testkit::Rng::new(seed);
         let store = store(seed, Faults::default());
         drop(formatted(&store));
-        let shelf = MemShelf::new(seed);
+        let spool = MemSpool::new(seed);
         let client = store.client();
-        let device = Arc::new(cached(&client, &shelf, false));
+        let device = Arc::new(cached(&client, &spool, false));
         let volume = mount(&device);
         store.set_faults(Faults { latency: Duration::from_millis(80), ..Faults::default() });
         for i in 0..40u8 {
@@ -203,7 +203,7 @@ fn a_volume_with_write_back_survives_kills_with_its_cache_and_is_clean_without()
             let pause = Duration::from_millis(rng.below(100));
             device.runtime().block_on(async { tokio::time::sleep(pause).await });
         }
-        assert!(shelf.files() > 0, "all is uploaded");
+        assert!(spool.files() > 0, "all is uploaded");
         client.cut();
         drop(volume);
         end(device).abandon();
@@ -212,7 +212,7 @@ fn a_volume_with_write_back_survives_kills_with_its_cache_and_is_clean_without()
         // Without the cache: another store with the same objects, as the first one is mounted with the cache
         // below.
         let copy = store.copied();
-        let device = Arc::new(cached(&copy, &MemShelf::new(seed + 100), true));
+        let device = Arc::new(cached(&copy, &MemSpool::new(seed + 100), true));
         let volume = mount(&device);
         let there = |i: u8| volume.lookup(Ino::ROOT, format!("f{i}").as_bytes()).ok();
         let prefix = (0..40).take_while(|&i| there(i).is_some()).count() as u8;
@@ -222,7 +222,7 @@ fn a_volume_with_write_back_survives_kills_with_its_cache_and_is_clean_without()
         drop(volume);
         assert_clean(&device);
 
-        let device = Arc::new(cached(&store, &shelf.after_cut(None), false));
+        let device = Arc::new(cached(&store, &spool.after_cut(None), false));
         let volume = mount(&device);
         (0..40).for_each(|i| assert_content(&volume, i));
         volume.unmount().unwrap();
@@ -236,7 +236,7 @@ fn a_volume_with_write_back_survives_kills_with_its_cache_and_is_clean_without()
 fn sync_of_a_volume_waits_for_the_store_and_fsync_does_not() {
     let store = store(30, Faults::default());
     drop(formatted(&store));
-    let device = Arc::new(cached(&store, &MemShelf::new(30), false));
+    let device = Arc::new(cached(&store, &MemSpool::new(30), false));
     let volume = mount(&device);
     store.set_faults(Faults { latency: Duration::from_secs(5), ..Faults::default() });
     let pending = || {
@@ -252,8 +252,8 @@ fn sync_of_a_volume_waits_for_the_store_and_fsync_does_not() {
     volume.unmount().unwrap();
 }
 
-fn cached(store: &FaultStore, shelf: &MemShelf, takeover: bool) -> StoreDevice {
-    open_cached(store, shelf, 8 << 20, takeover).unwrap()
+fn cached(store: &FaultStore, spool: &MemSpool, takeover: bool) -> StoreDevice {
+    open_cached(store, spool, 8 << 20, takeover).unwrap()
 }
 
 fn assert_content(volume: &Volume, i: u8) {

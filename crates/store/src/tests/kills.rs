@@ -1,11 +1,11 @@
 //! Mounts with write-back that are cut at any step of staging or upload, and mounted again with their cache,
 //! with another one, or with that of an earlier writer. Runs are functions of their seeds.
 use super::cuts::{Model, change, faults, share};
-use super::mem_shelf::MemShelf;
+use super::mem_spool::MemSpool;
 use super::*;
 use crate::StoreError;
-use crate::device::Parts;
-use crate::remote::Remote;
+use crate::device::OpenVolume;
+use crate::wire::remote::Remote;
 use segno_testkit::Rng;
 use std::collections::HashMap;
 use tokio::runtime::Handle;
@@ -17,10 +17,10 @@ const LIMIT: u64 = 4 << 20;
 struct Run {
     rng: Rng,
     store: FaultStore,
-    shelf: MemShelf,
+    spool: MemSpool,
     /// Caches of mounts that others took the volume from.
-    others: Vec<MemShelf>,
-    /// The shelf is not that of the last mount.
+    others: Vec<MemSpool>,
+    /// The spool is not that of the last mount.
     lost: bool,
     /// States from the last that is certainly in the store on.
     states: Vec<Model>,
@@ -35,7 +35,7 @@ impl Run {
         Self {
             rng: Rng::new(seed),
             store,
-            shelf: MemShelf::new(seed),
+            spool: MemSpool::new(seed),
             others: Vec::new(),
             lost: false,
             states: vec![Model::default()],
@@ -48,11 +48,11 @@ impl Run {
         let mounts = self.rng.between(2, 6);
         for mount in 0..=mounts {
             let last = mount == mounts;
-            self.choose_shelf(last);
+            self.choose_spool(last);
             let client = self.store.client();
-            self.shelf = self.shelf.after_cut(Some(&client));
+            self.spool = self.spool.after_cut(Some(&client));
             if !last && self.rng.chance(30) {
-                self.shelf.cut_after(self.rng.below(30));
+                self.spool.cut_after(self.rng.below(30));
             }
             let opened = self.open(&client);
             if let Some(device) = opened.map_err(|why| format!("mount {mount}: {why}"))? {
@@ -67,42 +67,42 @@ impl Run {
         Ok(())
     }
 
-    fn choose_shelf(&mut self, last: bool) {
+    fn choose_spool(&mut self, last: bool) {
         let rng = &mut self.rng;
         if rng.chance(25) {
             let next = if self.others.is_empty() || rng.chance(50) {
-                MemShelf::new(rng.below(u64::MAX))
+                MemSpool::new(rng.below(u64::MAX))
             } else {
                 self.others.swap_remove(rng.below(self.others.len() as u64) as usize)
             };
-            self.others.push(std::mem::replace(&mut self.shelf, next));
+            self.others.push(std::mem::replace(&mut self.spool, next));
             self.lost = true;
         }
         self.store.set_faults(if last { Faults::default() } else { Faults { partial: 0, ..faults(rng) } });
         // A quick disk lets commits wait for the store.
         let delay_bits = if rng.chance(50) { 0 } else { rng.below(8) };
-        self.shelf.set_faults(delay_bits, if rng.chance(30) { rng.below(50) } else { 0 });
+        self.spool.set_faults(delay_bits, if rng.chance(30) { rng.below(50) } else { 0 });
     }
 
     /// `None` if the mount was cut off, its requests failed for too long, or its cache was refused.
     fn open(&mut self, client: &FaultStore) -> Result<Option<StoreDevice>, String> {
-        let kept: HashMap<u32, _> = (0..20).map(|epoch| (epoch, self.shelf.of_epoch(epoch))).collect();
-        let local = self.shelf.local(self.rng.between(1 << 16, LIMIT));
+        let kept: HashMap<u32, _> = (0..20).map(|epoch| (epoch, self.spool.of_epoch(epoch))).collect();
+        let local = self.spool.local(self.rng.between(1 << 16, LIMIT));
         let options = Options { takeover: self.lost, timeout: Duration::from_secs(20), ..options() };
         let runtime = runtime();
         let opened = runtime.block_on(async {
             let remote = Remote::new(Arc::new(client.clone()), prefix(), Duration::from_secs(20));
             let handle = Handle::current();
-            let open = Parts::open_with(Arc::new(remote), &options, Some(local), &handle);
+            let open = OpenVolume::open_with(Arc::new(remote), &options, Some(local), &handle);
             timeout(Duration::from_secs(100_000), open).await
         });
         match opened {
-            Ok(Ok(parts)) if self.shelf.disarm() => Ok(Some(StoreDevice::of(runtime, parts))),
+            Ok(Ok(open)) if self.spool.disarm() => Ok(Some(StoreDevice::of(runtime, open))),
             // Files of earlier epochs whose removal was undone may be removed.
-            Ok(Err(StoreError::TailRefused { epoch, .. })) if self.shelf.of_epoch(epoch) != kept[&epoch] => {
-                Err("a tail that was refused is not kept".into())
+            Ok(Err(StoreError::SpoolRefused { epoch, .. })) if self.spool.of_epoch(epoch) != kept[&epoch] => {
+                Err("a spool that was refused is not kept".into())
             }
-            Ok(Err(e @ (StoreError::TailRefused { .. } | StoreError::TailElsewhere { .. })))
+            Ok(Err(e @ (StoreError::SpoolRefused { .. } | StoreError::SpoolElsewhere { .. })))
                 if !self.lost =>
             {
                 Err(e.to_string())
@@ -127,7 +127,7 @@ impl Run {
             client.cut_after(self.rng.below(60));
         }
         if self.rng.chance(50) {
-            self.shelf.cut_after(self.rng.below(60));
+            self.spool.cut_after(self.rng.below(60));
         }
         for _ in 0..self.rng.below(60) {
             let mut next = self.states.last().cloned().unwrap();

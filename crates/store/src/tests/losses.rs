@@ -2,7 +2,8 @@
 //! the last one, whose writer may have been cut off.
 use super::*;
 use crate::StoreError;
-use crate::names::Name;
+use crate::ids::{Epoch, LogPlace, Seq};
+use crate::wire::names::Name;
 
 /// Commits of the log, the last of epoch 1, whose writer was killed.
 const COMMITS: u64 = 12;
@@ -25,7 +26,7 @@ fn commits(device: &StoreDevice, first: u64) {
 }
 
 fn name(epoch: u32, seq: u64) -> String {
-    format!("p/{}", Name::log(epoch, seq))
+    format!("p/{}", Name::log(LogPlace::of(epoch, seq)))
 }
 
 /// How an object is lost.
@@ -115,7 +116,9 @@ fn the_end_of_an_earlier_epoch_that_the_store_lost_is_damage() {
 /// Volumes of earlier versions have no marks, and the window of commits in flight decides.
 #[test]
 fn without_marks_a_gap_with_a_window_of_commits_behind_it_is_damage() {
-    use crate::commit::{self, Session};
+    use crate::fence::epoch::Session;
+    use crate::fence::owner::Owner;
+    use crate::log::commit;
     let with_gap = |gap: u64| {
         let store = store(71, Faults::default());
         drop(create(&store, SMALL));
@@ -123,15 +126,22 @@ fn without_marks_a_gap_with_a_window_of_commits_behind_it_is_damage() {
         runtime().block_on(async {
             use crate::stats::Cause;
             let remote =
-                crate::remote::Remote::new(Arc::new(store.clone()), prefix(), Duration::from_secs(9));
-            let volume = crate::recover::volume(&remote).await.unwrap();
-            let unmarked = crate::records::Volume { marked: false, ..volume };
+                crate::wire::remote::Remote::new(Arc::new(store.clone()), prefix(), Duration::from_secs(9));
+            let volume = crate::log::volume::read(&remote).await.unwrap();
+            let unmarked = crate::log::volume::Volume { marked: false, ..volume };
             remote.put(Name::Volume, unmarked.encode(), Cause::Open).await.unwrap();
-            let session = crate::claim::take(&remote, &unmarked, 2, None).await.unwrap();
+            let session = unmarked.session(Epoch::new(2), [7; 16]);
+            let owner = Owner::this(session.id, None);
+            remote.put(Name::Epoch(session.epoch), owner.encode(), Cause::Open).await.unwrap();
             for seq in (1..=COMMITS).filter(|&seq| seq != gap) {
-                let bytes =
-                    commit::commit(&Session { marked: false, ..session }, Default::default(), seq, &[], &[]);
-                remote.put(Name::log(2, seq), bytes, Cause::Commit).await.unwrap();
+                let bytes = commit::commit(
+                    &Session { marked: false, ..session },
+                    Default::default(),
+                    Seq::new(seq),
+                    &[],
+                    &[],
+                );
+                remote.put(Name::log(LogPlace::of(2, seq)), bytes, Cause::Commit).await.unwrap();
             }
         });
         store

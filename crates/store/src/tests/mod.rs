@@ -8,16 +8,17 @@ mod fuzz;
 mod hostile;
 mod kills;
 mod losses;
-mod mem_shelf;
+mod mem_spool;
 mod recovery;
 mod schedules;
 mod set_back;
+mod simulation;
 mod transport;
 mod writeback;
 
 use crate::{Geometry, Notice, Options, Result, StoreDevice};
 use fault_store::{FaultStore, Faults};
-use mem_shelf::MemShelf;
+use mem_spool::MemSpool;
 use object_store::aws::AmazonS3Builder;
 use object_store::path::Path;
 use segno_device::BlockDevice;
@@ -75,10 +76,10 @@ fn open(store: &FaultStore, options: Options) -> Result<StoreDevice> {
     StoreDevice::open_on(runtime(), Arc::new(store.clone()), &prefix(), options)
 }
 
-/// Opens a volume with write-back, up to `limit` bytes of which wait on a shelf.
-fn open_cached(store: &FaultStore, shelf: &MemShelf, limit: u64, takeover: bool) -> Result<StoreDevice> {
+/// Opens a volume with write-back, up to `limit` bytes of which wait on a spool.
+fn open_cached(store: &FaultStore, spool: &MemSpool, limit: u64, takeover: bool) -> Result<StoreDevice> {
     let options = Options { takeover, ..options() };
-    let (runtime, local) = (runtime(), shelf.local(limit));
+    let (runtime, local) = (runtime(), spool.local(limit));
     StoreDevice::open_local(runtime, Arc::new(store.clone()), &prefix(), &options, local)
 }
 

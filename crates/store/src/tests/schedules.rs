@@ -2,10 +2,10 @@
 //! acknowledged commit is in every later state.
 use super::cuts::share;
 use super::*;
-use crate::core::Core;
-use crate::device::Parts;
-use crate::remote::Remote;
+use crate::device::OpenVolume;
+use crate::log::writer::Writer;
 use crate::stats::Cause;
+use crate::wire::remote::Remote;
 use parking_lot::Mutex;
 use segno_testkit::Rng;
 use tokio::runtime::Handle;
@@ -17,15 +17,15 @@ const PLACES: u64 = 60;
 /// Acknowledged writes: place and value.
 type Ledger = Arc<Mutex<Vec<(u64, u8)>>>;
 
-async fn mount(store: &FaultStore, grace: Duration) -> Result<Parts> {
+async fn mount(store: &FaultStore, grace: Duration) -> Result<OpenVolume> {
     let remote = Arc::new(Remote::new(Arc::new(store.client()), prefix(), Duration::from_secs(100)));
     let options = Options { grace, ..options() };
-    Parts::open(remote, &options, &Handle::current()).await
+    OpenVolume::open(remote, &options, &Handle::current()).await
 }
 
-async fn places(parts: &Parts) -> Result<Vec<u8>> {
+async fn places(open: &OpenVolume) -> Result<Vec<u8>> {
     let mut into: Vec<Block> = (0..PLACES).map(|_| Block::zeroed()).collect();
-    parts.reader.read(0, &mut into, Cause::Read).await?;
+    open.reader.read(0, &mut into, Cause::Read).await?;
     Ok(into.iter().map(|b| b.0[0]).collect())
 }
 
@@ -41,14 +41,14 @@ fn verify(found: Vec<u8>, acked: &[(u64, u8)], when: &str) -> Result<Vec<u8>, St
 }
 
 /// Writes blocks and flushes them, two flushes at a time now and then.
-async fn append(core: &Arc<Core>, next: u64, rng: &mut Rng, ledger: &Ledger) -> Option<u64> {
+async fn append(writer: &Arc<Writer>, next: u64, rng: &mut Rng, ledger: &Ledger) -> Option<u64> {
     let values: Vec<u8> = (0..rng.between(1, 3)).map(|_| rng.between(1, 255) as u8).collect();
     let mut flushes = Vec::new();
     for (place, &value) in (next..PLACES).zip(&values) {
-        core.write(place, &[&block(value)]).await.ok()?;
-        let (core, ledger) = (core.clone(), ledger.clone());
+        writer.write(place, &[&block(value)]).await.ok()?;
+        let (writer, ledger) = (writer.clone(), ledger.clone());
         flushes.push(tokio::spawn(async move {
-            let done = core.flush().await.is_ok();
+            let done = writer.flush().await.is_ok();
             if done {
                 ledger.lock().push((place, value));
             }
@@ -71,31 +71,31 @@ async fn writer(store: FaultStore, ledger: Ledger, mut rng: Rng) -> Result<(), S
     for _ in 0..rng.between(1, 3) {
         sleep(Duration::from_millis(1 << rng.below(20))).await;
         let acked = ledger.lock().clone();
-        let Ok(parts) = mount(&store, grace).await else { continue };
+        let Ok(open) = mount(&store, grace).await else { continue };
         // A mount that was overtaken meanwhile may miss objects; too many faults stop others.
-        let Ok(found) = places(&parts).await else { continue };
+        let Ok(found) = places(&open).await else { continue };
         let found = verify(found, &acked, "at a mount")?;
         let mut next = found.iter().rposition(|&v| v != 0).map_or(0, |at| at as u64 + 1);
-        let Some((core, keeper)) = &parts.writer else { continue };
+        let Some((writer, map_writer)) = &open.writer else { continue };
         for _ in 0..rng.below(5) {
-            match append(core, next, &mut rng, &ledger).await {
+            match append(writer, next, &mut rng, &ledger).await {
                 Some(after) => next = after,
                 None => break,
             }
             if rng.chance(40) {
                 // Cut off in the middle, now and then.
                 let patience = Duration::from_millis(1 << rng.below(24));
-                if !matches!(timeout(patience, keeper.write_map()).await, Ok(Ok(()))) {
+                if !matches!(timeout(patience, map_writer.write_map()).await, Ok(Ok(()))) {
                     break;
                 }
                 sleep(Duration::from_secs(rng.below(200))).await;
-                let _refused_if_fenced = keeper.delete_due().await;
+                let _refused_if_fenced = map_writer.delete_due().await;
             }
         }
         if rng.chance(30) {
-            let _refused_if_fenced = keeper.close().await;
+            let _refused_if_fenced = map_writer.close().await;
         }
-        core.fail(&crate::StoreError::Unsettled(0));
+        writer.fail(&crate::StoreError::Unsettled(0));
     }
     Ok(())
 }
@@ -119,10 +119,10 @@ fn run(seed: u64) -> Result<(), String> {
         store.set_faults(Faults::default());
         for when in ["at the end", "after all"] {
             let acked = ledger.lock().clone();
-            let parts = mount(&store, Duration::ZERO).await.map_err(|e| e.to_string())?;
-            let found = places(&parts).await.map_err(|e| format!("{when}: {e}"))?;
+            let open = mount(&store, Duration::ZERO).await.map_err(|e| e.to_string())?;
+            let found = places(&open).await.map_err(|e| format!("{when}: {e}"))?;
             verify(found, &acked, when)?;
-            parts.writer.iter().for_each(|(core, _)| core.fail(&crate::StoreError::Unsettled(0)));
+            open.writer.iter().for_each(|(writer, _)| writer.fail(&crate::StoreError::Unsettled(0)));
             sleep(Duration::from_secs(1 << 20)).await;
         }
         Ok(())

@@ -1,7 +1,8 @@
 //! A bucket that was set back to an earlier state, as from a backup or a replica that lags, is mounted with a
 //! cache of the later one.
-use super::mem_shelf::MemShelf;
+use super::mem_spool::MemSpool;
 use super::*;
+use crate::ids::LogPlace;
 use crate::{CacheOptions, StoreError};
 use tokio::time::sleep;
 
@@ -99,26 +100,26 @@ fn caches_are_kept_where_nothing_was_lost() {
 }
 
 /// A mount with write-back whose last commits were not uploaded, and the store before that mount.
-fn left() -> (FaultStore, FaultStore, MemShelf) {
+fn left() -> (FaultStore, FaultStore, MemSpool) {
     let store = store(83, Faults::default());
     drop(create(&store, SMALL));
     let earlier = store.copied();
-    let shelf = MemShelf::new(83);
-    let device = open_cached(&store, &shelf, 4 << 20, false).unwrap();
+    let spool = MemSpool::new(83);
+    let device = open_cached(&store, &spool, 4 << 20, false).unwrap();
     for i in 0..3 {
         write(&device, i, &[9]);
         device.drain().unwrap();
     }
     // Files are removed after their upload.
     device.runtime().block_on(async { sleep(Duration::from_secs(1)).await });
-    assert_eq!(shelf.files(), 0);
+    assert_eq!(spool.files(), 0);
     store.cut();
     write(&device, 3, &[9]);
     device.flush().unwrap();
     write(&device, 128, &[9; 64]);
     device.flush().unwrap();
     device.abandon();
-    (store.client(), earlier, shelf)
+    (store.client(), earlier, spool)
 }
 
 /// How the other history continues.
@@ -139,41 +140,44 @@ fn commits_of_a_lost_history_are_kept_and_not_uploaded_to_another_one() {
         }),
     ];
     for (history, go_on) in histories {
-        let (store, earlier, shelf) = left();
+        let (store, earlier, spool) = left();
         go_on(&earlier);
-        let (names, files) = (earlier.names(), shelf.files());
+        let (names, files) = (earlier.names(), spool.files());
         let local = || Options { takeover: true, ..options() };
-        let refused = |read_only, with_left| {
-            let options = Options { read_only, with_left, ..local() };
-            let (store, local) = (Arc::new(earlier.clone()), shelf.local(4 << 20));
+        let refused = |read_only, with_spool| {
+            let options = Options { read_only, with_spool, ..local() };
+            let (store, local) = (Arc::new(earlier.clone()), spool.local(4 << 20));
             let opened = StoreDevice::open_local(runtime(), store, &prefix(), &options, local);
             opened.map(|_| ()).unwrap_err()
         };
         let e = refused(false, false);
-        assert!(matches!(e, StoreError::TailForeign { epoch: 2, commits: 2, .. }), "{history}: {e}");
+        assert!(matches!(e, StoreError::SpoolForeign { epoch: 2, commits: 2, .. }), "{history}: {e}");
         assert!(e.to_string().contains("store export --cache"), "{e}");
-        assert!(matches!(refused(true, true), StoreError::TailBase { epoch: 2, .. }), "{history}");
-        assert_eq!((earlier.names(), shelf.files()), (names, files), "{history}: nothing was changed");
+        assert!(matches!(refused(true, true), StoreError::SpoolBase { epoch: 2, .. }), "{history}");
+        assert_eq!((earlier.names(), spool.files()), (names, files), "{history}: nothing was changed");
         // The store that has the epoch takes them.
-        let device = open_cached(&store, &shelf, 4 << 20, true).unwrap();
+        let device = open_cached(&store, &spool, 4 << 20, true).unwrap();
         assert_eq!((read(&device, 0, 5), read(&device, 128, 64)), (vec![9, 9, 9, 9, 0], vec![9; 64]));
     }
 }
 
 #[test]
-fn a_tail_behind_commits_that_the_bucket_lost_is_kept() {
+fn a_spool_behind_commits_that_the_bucket_lost_is_kept() {
     for (lost, sealed) in [(1, false), (2, false), (3, false), (2, true)] {
-        let (store, _, shelf) = left();
+        let (store, _, spool) = left();
         for seq in lost..=3 {
-            store.remove(&format!("p/{}", crate::names::Name::log(2, seq)));
+            store.remove(&format!("p/{}", crate::wire::names::Name::log(LogPlace::of(2, seq))));
         }
         if sealed {
             drop(open(&store, options()).unwrap());
         }
-        let (logs, files) = (store.names(), shelf.files());
-        let e = open_cached(&store, &shelf, 4 << 20, true).map(|_| ()).unwrap_err();
-        assert!(matches!(e, StoreError::TailGap { epoch: 2, missing, .. } if missing == lost), "{lost}: {e}");
-        assert_eq!(shelf.files(), files);
+        let (logs, files) = (store.names(), spool.files());
+        let e = open_cached(&store, &spool, 4 << 20, true).map(|_| ()).unwrap_err();
+        assert!(
+            matches!(e, StoreError::SpoolGap { epoch: 2, missing, .. } if missing == lost),
+            "{lost}: {e}"
+        );
+        assert_eq!(spool.files(), files);
         let new: Vec<String> =
             store.names().into_iter().filter(|n| !logs.contains(n) && !n.contains("/data/")).collect();
         assert!(new.is_empty(), "{new:?}");

@@ -1,6 +1,6 @@
 //! Stores with TLS.
-use crate::answer::Answer;
-use crate::transport::Connector;
+use crate::wire::answer::Answer;
+use crate::wire::transport::Connector;
 use object_store::path::Path;
 use object_store::{ClientOptions, ObjectStoreExt, RetryConfig};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};

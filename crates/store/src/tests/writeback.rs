@@ -1,15 +1,16 @@
 //! Write-back to a local cache: acknowledged data is present as long as the cache exists; without it the
 //! volume has the state of an uploaded commit.
-use super::mem_shelf::MemShelf;
+use super::mem_spool::MemSpool;
 use super::*;
-use crate::{CacheOptions, Left, StoreError};
+use crate::ids::Epoch;
+use crate::{CacheOptions, SpooledCommits, StoreError};
 use std::path::Path as FsPath;
 use tokio::time::sleep;
 
 const LIMIT: u64 = 4 << 20;
 
-fn mount(store: &FaultStore, shelf: &MemShelf, takeover: bool) -> Result<StoreDevice> {
-    open_cached(store, shelf, LIMIT, takeover)
+fn mount(store: &FaultStore, spool: &MemSpool, takeover: bool) -> Result<StoreDevice> {
+    open_cached(store, spool, LIMIT, takeover)
 }
 
 fn counter(device: &StoreDevice, name: &str) -> u64 {
@@ -17,47 +18,47 @@ fn counter(device: &StoreDevice, name: &str) -> u64 {
 }
 
 /// A store with a volume, and a mount of it whose uploads take a while.
-fn slow(seed: u64) -> (FaultStore, MemShelf, StoreDevice) {
+fn slow(seed: u64) -> (FaultStore, MemSpool, StoreDevice) {
     let store = store(seed, Faults::default());
     drop(create(&store, SMALL));
-    let shelf = MemShelf::new(seed);
-    let device = mount(&store, &shelf, false).unwrap();
+    let spool = MemSpool::new(seed);
+    let device = mount(&store, &spool, false).unwrap();
     store.set_faults(Faults { latency: Duration::from_secs(10), ..Faults::default() });
-    (store, shelf, device)
+    (store, spool, device)
 }
 
 fn pass(device: &StoreDevice, time: Duration) {
     device.runtime().block_on(async { sleep(time).await });
 }
 
-fn kill(device: StoreDevice, store: &FaultStore, shelf: &MemShelf) -> (FaultStore, MemShelf) {
+fn kill(device: StoreDevice, store: &FaultStore, spool: &MemSpool) -> (FaultStore, MemSpool) {
     store.cut();
     device.abandon();
     let client = store.client();
     client.set_faults(Faults::default());
-    (client, shelf.after_cut(None))
+    (client, spool.after_cut(None))
 }
 
 #[test]
 fn a_flush_does_not_wait_for_the_store_and_a_drain_does() {
-    let (_, shelf, device) = slow(1);
+    let (_, spool, device) = slow(1);
     let begun = now(&device);
     let elapsed = || device.runtime().block_on(async { begun.elapsed() });
     write(&device, 128, &[1, 2]);
     device.flush().unwrap();
     assert!(elapsed() < Duration::from_secs(1));
-    assert_eq!((counter(&device, "store_cache_pending_objects"), shelf.files()), (1, 1));
+    assert_eq!((counter(&device, "store_cache_pending_objects"), spool.files()), (1, 1));
     assert!(counter(&device, "store_cache_pending_bytes") > 8192);
     device.drain().unwrap();
     assert!(elapsed() >= Duration::from_secs(10));
     assert_eq!(counter(&device, "store_cache_pending_bytes"), 0);
     pass(&device, Duration::from_secs(1));
-    assert_eq!(shelf.files(), 0);
+    assert_eq!(spool.files(), 0);
 }
 
 #[test]
 fn what_was_acknowledged_is_there_with_the_cache() {
-    let (store, shelf, device) = slow(2);
+    let (store, spool, device) = slow(2);
     write(&device, 128, &[7; 64]);
     write(&device, 192, &[8; 64]);
     device.flush().unwrap();
@@ -65,11 +66,11 @@ fn what_was_acknowledged_is_there_with_the_cache() {
     device.flush().unwrap();
     assert_eq!(read(&device, 128, 128), [[7; 64], [8; 64]].concat(), "before it is uploaded");
     write(&device, 2, &[3]);
-    let (store, shelf) = kill(device, &store, &shelf);
-    let device = mount(&store, &shelf, false).unwrap();
+    let (store, spool) = kill(device, &store, &spool);
+    let device = mount(&store, &spool, false).unwrap();
     assert_eq!(read(&device, 128, 128), [[7; 64], [8; 64]].concat());
     assert_eq!(read(&device, 0, 3), [1, 2, 0]);
-    assert_eq!(shelf.files(), 0, "it was uploaded");
+    assert_eq!(spool.files(), 0, "it was uploaded");
     write(&device, 3, &[9]);
     drop(device);
     // After a clean unmount nothing is in the cache.
@@ -78,42 +79,42 @@ fn what_was_acknowledged_is_there_with_the_cache() {
 }
 
 #[test]
-fn a_tail_behind_the_seal_of_another_writer_is_refused_and_kept() {
-    let (store, shelf, device) = slow(3);
+fn a_spool_behind_the_seal_of_another_writer_is_refused_and_kept() {
+    let (store, spool, device) = slow(3);
     write(&device, 0, &[1]);
     device.drain().unwrap();
     write(&device, 1, &[2]);
     device.flush().unwrap();
     write(&device, 2, &[3]);
     device.flush().unwrap();
-    let (store, shelf) = kill(device, &store, &shelf);
+    let (store, spool) = kill(device, &store, &spool);
     let other = open(&store, options()).unwrap();
     assert_eq!(read(&other, 0, 3), [1, 0, 0]);
     write(&other, 1, &[4]);
     drop(other);
-    let there = shelf.files();
+    let there = spool.files();
     assert!(there >= 2);
     for _ in 0..2 {
-        match mount(&store, &shelf, true).map(|_| ()) {
-            Err(StoreError::TailRefused { commits: 2, epoch: 2, .. }) => {}
+        match mount(&store, &spool, true).map(|_| ()) {
+            Err(StoreError::SpoolRefused { commits: 2, epoch: 2, .. }) => {}
             other => panic!("{other:?}"),
         }
-        assert_eq!(shelf.files(), there);
+        assert_eq!(spool.files(), there);
     }
-    let device = mount(&store, &MemShelf::new(33), false).unwrap();
+    let device = mount(&store, &MemSpool::new(33), false).unwrap();
     assert_eq!(read(&device, 0, 3), [1, 4, 0]);
 }
 
-/// The volume as the tail of a cache would have made it.
-fn with_left(store: &FaultStore, shelf: &MemShelf) -> Result<StoreDevice> {
-    let options = Options { read_only: true, with_left: true, ..options() };
-    let local = shelf.local(LIMIT);
+/// The volume as the spool of a cache would have made it.
+fn with_spool(store: &FaultStore, spool: &MemSpool) -> Result<StoreDevice> {
+    let options = Options { read_only: true, with_spool: true, ..options() };
+    let local = spool.local(LIMIT);
     StoreDevice::open_local(runtime(), Arc::new(store.clone()), &prefix(), &options, local)
 }
 
-/// A tail of three commits, with a data object, that another writer has cut off.
-fn refused(seed: u64) -> (FaultStore, MemShelf) {
-    let (store, shelf, device) = slow(seed);
+/// A spool with three commits, with a data object, that another writer has cut off.
+fn refused(seed: u64) -> (FaultStore, MemSpool) {
+    let (store, spool, device) = slow(seed);
     write(&device, 0, &[1, 1]);
     write(&device, 192, &[6]);
     device.drain().unwrap();
@@ -124,62 +125,62 @@ fn refused(seed: u64) -> (FaultStore, MemShelf) {
     write(&device, 2, &[3]);
     device.reset_zone(192).unwrap();
     device.flush().unwrap();
-    kill(device, &store, &shelf)
+    kill(device, &store, &spool)
 }
 
 #[test]
-fn what_a_refused_tail_would_have_made_can_be_read() {
-    let (store, shelf) = refused(40);
+fn what_a_refused_spool_would_have_made_can_be_read() {
+    let (store, spool) = refused(40);
     let expected = |device: &StoreDevice| {
         assert_eq!((read(device, 0, 3), read(device, 128, 64)), (vec![1, 2, 3], vec![7; 64]));
         assert_eq!(read(device, 192, 1), [0]);
-        assert_eq!(device.left(), Some(Left { epoch: 2, commits: 3, unusable: 0 }));
+        assert_eq!(device.spooled(), Some(SpooledCommits { epoch: 2, commits: 3, unusable: 0 }));
         assert!(device.read_only() && device.write(0, &[&block(1)]).is_err());
     };
     // Also before it is refused.
-    expected(&with_left(&store, &shelf).unwrap());
+    expected(&with_spool(&store, &spool).unwrap());
     let other = open(&store, options()).unwrap();
     write(&other, 0, &[8, 9]);
     other.flush().unwrap();
-    let (names, files) = (store.names(), shelf.files());
-    expected(&with_left(&store, &shelf).unwrap());
-    assert_eq!((store.names(), shelf.files()), (names, files), "nothing was changed");
+    let (names, files) = (store.names(), spool.files());
+    expected(&with_spool(&store, &spool).unwrap());
+    assert_eq!((store.names(), spool.files()), (names, files), "nothing was changed");
     assert_eq!(read(&other, 0, 3), [8, 9, 0]);
     // Closing writes a map; with the second one the last before the seal goes.
     drop(other);
-    expected(&with_left(&store, &shelf).unwrap());
+    expected(&with_spool(&store, &spool).unwrap());
     let other = open(&store, Options { takeover: false, ..options() }).unwrap();
     write(&other, 0, &[10]);
     drop(other);
-    match with_left(&store, &shelf).map(|_| ()) {
-        Err(StoreError::TailBase { epoch: 2, .. }) => {}
+    match with_spool(&store, &spool).map(|_| ()) {
+        Err(StoreError::SpoolBase { epoch: 2, .. }) => {}
         other => panic!("{other:?}"),
     }
-    assert_eq!(shelf.files(), files);
+    assert_eq!(spool.files(), files);
 }
 
 #[test]
-fn of_a_damaged_tail_what_comes_before_the_damage_is_read() {
-    let (store, shelf) = refused(41);
+fn of_a_damaged_spool_what_comes_before_the_damage_is_read() {
+    let (store, spool) = refused(41);
     let _other = open(&store, options()).unwrap();
-    let third = *shelf.of_epoch(2).last().unwrap();
-    shelf.alter_one(third, |bytes| bytes.truncate(50));
-    let device = with_left(&store, &shelf).unwrap();
+    let third = *spool.of_epoch(2).last().unwrap();
+    spool.alter_one(third, |bytes| bytes.truncate(50));
+    let device = with_spool(&store, &spool).unwrap();
     assert_eq!(read(&device, 0, 3), [1, 2, 0]);
-    assert_eq!(device.left(), Some(Left { epoch: 2, commits: 2, unusable: 1 }));
+    assert_eq!(device.spooled(), Some(SpooledCommits { epoch: 2, commits: 2, unusable: 1 }));
     // Data that is damaged is an error where it is read.
-    let data = shelf.of_epoch(2)[0];
-    shelf.alter_one(data, |bytes| bytes[9] ^= 1);
-    let device = with_left(&store, &shelf).unwrap();
+    let data = spool.of_epoch(2)[0];
+    spool.alter_one(data, |bytes| bytes[9] ^= 1);
+    let device = with_spool(&store, &spool).unwrap();
     assert_eq!(read(&device, 0, 3), [1, 2, 0]);
     assert!(try_read(&device, 128, 1).is_err());
-    let empty = with_left(&store, &MemShelf::new(1)).map(|_| ()).unwrap_err().to_string();
+    let empty = with_spool(&store, &MemSpool::new(1)).map(|_| ()).unwrap_err().to_string();
     assert!(empty.contains("no commits that the store does not have"), "{empty}");
 }
 
 #[test]
 fn a_writer_whose_upload_meets_a_seal_stops() {
-    let (store, shelf, device) = slow(4);
+    let (store, spool, device) = slow(4);
     write(&device, 0, &[1]);
     device.drain().unwrap();
     let other = open(&store.client(), options()).unwrap();
@@ -192,32 +193,35 @@ fn a_writer_whose_upload_meets_a_seal_stops() {
     assert_eq!(e.kind(), std::io::ErrorKind::StaleNetworkFileHandle);
     device.write(3, &[&block(1)]).unwrap_err();
     assert_eq!(read(&device, 0, 2), [1, 2], "reads go on");
-    assert_eq!(shelf.files(), 1, "the tail is kept");
+    assert_eq!(spool.files(), 1, "the spool is kept");
 }
 
 #[test]
 fn a_mount_with_another_cache_needs_a_takeover() {
-    let (store, shelf, device) = slow(5);
+    let (store, spool, device) = slow(5);
     write(&device, 0, &[1]);
     device.flush().unwrap();
-    let (store, _lost) = kill(device, &store, &shelf);
-    let elsewhere = MemShelf::new(55);
+    let (store, _lost) = kill(device, &store, &spool);
+    let elsewhere = MemSpool::new(55);
     assert!(matches!(mount(&store, &elsewhere, false).map(|_| ()), Err(StoreError::Held { .. })));
     let device = mount(&store, &elsewhere, true).unwrap();
     assert_eq!(read(&device, 0, 1), [0], "the volume of the last upload");
 }
 
-/// The process of the holder has ended, so only its cache prevents the mount.
+/// The process of the owner has ended, so only its cache prevents the mount.
 #[test]
 fn a_cache_elsewhere_is_named() {
-    use crate::{names::Name, records::CacheOf, records::Holder, stats::Cause};
+    use crate::fence::owner::{CacheId, Owner};
+    use crate::stats::Cause;
+    use crate::wire::names::Name;
     let store = store(6, Faults::default());
     drop(create(&store, SMALL));
     runtime().block_on(async {
-        let remote = crate::remote::Remote::new(Arc::new(store.clone()), prefix(), Duration::from_secs(9));
-        let cache = CacheOf { id: [7; 16], path: "/fast/cache".into() };
-        let holder = Holder { pid: i32::MAX as u32, ..Holder::this([1; 16], Some(cache)) };
-        remote.put(Name::Epoch(2), holder.encode(), Cause::Open).await.unwrap();
+        let remote =
+            crate::wire::remote::Remote::new(Arc::new(store.clone()), prefix(), Duration::from_secs(9));
+        let cache = CacheId { id: [7; 16], path: "/fast/cache".into() };
+        let owner = Owner { pid: i32::MAX as u32, ..Owner::this([1; 16], Some(cache)) };
+        remote.put(Name::Epoch(Epoch::new(2)), owner.encode(), Cause::Open).await.unwrap();
     });
     let e = open(&store, Options { takeover: false, ..options() }).map(|_| ()).unwrap_err();
     let text = e.to_string();
@@ -227,7 +231,7 @@ fn a_cache_elsewhere_is_named() {
 
 #[test]
 fn commits_that_wait_are_uploaded_together() {
-    let (store, shelf, device) = slow(14);
+    let (store, spool, device) = slow(14);
     store.set_faults(Faults { latency: Duration::from_millis(20), ..Faults::default() });
     let (begun, puts) = (now(&device), store.puts());
     let zone = |i: u64| (2 + i / 64) * 64 + i % 64;
@@ -252,8 +256,8 @@ fn commits_that_wait_are_uploaded_together() {
         device.flush().unwrap();
     }
     pass(&device, Duration::from_millis(25));
-    let (store, shelf) = kill(device, &store, &shelf);
-    let device = mount(&store, &shelf, false).unwrap();
+    let (store, spool) = kill(device, &store, &spool);
+    let device = mount(&store, &spool, false).unwrap();
     assert_eq!(read(&device, 128, 300), [content.clone(), vec![7; 100]].concat());
     assert_eq!(read(&device, 0, 1), [200]);
     drop(device);
@@ -262,8 +266,8 @@ fn commits_that_wait_are_uploaded_together() {
 
 /// Two requests for each 8 MiB of commits, in addition to those of any mount.
 #[test]
-fn commits_of_a_tail_are_uploaded_together() {
-    let (store, shelf, device) = slow(42);
+fn commits_of_a_spool_are_uploaded_together() {
+    let (store, spool, device) = slow(42);
     for i in 0..300u64 {
         write(&device, i % 128, &[i as u8]);
         if i % 7 == 3 {
@@ -271,14 +275,14 @@ fn commits_of_a_tail_are_uploaded_together() {
         }
         device.flush().unwrap();
     }
-    let (store, shelf) = kill(device, &store, &shelf);
-    let tail = shelf.files();
-    assert!(tail >= 290, "{tail}");
+    let (store, spool) = kill(device, &store, &spool);
+    let spooled = spool.files();
+    assert!(spooled >= 290, "{spooled}");
     let puts = store.puts();
-    let device = mount(&store, &shelf, false).unwrap();
+    let device = mount(&store, &spool, false).unwrap();
     assert!(store.puts() - puts < 12, "{}", store.puts() - puts);
     let expected: Vec<u8> = (0..128).map(|i: u64| if i < 44 { i + 256 } else { i + 128 } as u8).collect();
-    assert_eq!((read(&device, 0, 128), shelf.files()), (expected, 0));
+    assert_eq!((read(&device, 0, 128), spool.files()), (expected, 0));
     let sequential: Vec<u8> = (0..43u64).map(|i| (i * 7 + 3) as u8).collect();
     assert_eq!(read(&device, 128, 43), sequential);
 }
@@ -287,9 +291,9 @@ fn commits_of_a_tail_are_uploaded_together() {
 #[test]
 fn blocks_are_read_while_their_commits_are_merged() {
     for seed in 40..100 {
-        let (store, shelf, device) = slow(seed);
+        let (store, spool, device) = slow(seed);
         store.set_faults(Faults { latency: Duration::from_millis(2), ..Faults::default() });
-        shelf.set_faults(6, 0);
+        spool.set_faults(6, 0);
         let mut rng = segno_testkit::Rng::new(seed);
         device.runtime().block_on(async {
             let (mut flushes, mut reads) = (Vec::new(), Vec::new());
@@ -312,7 +316,7 @@ fn blocks_are_read_while_their_commits_are_merged() {
 
 #[test]
 fn a_full_cache_makes_writers_wait() {
-    let (store, shelf, device) = slow(7);
+    let (store, spool, device) = slow(7);
     for round in 0..6u8 {
         for zone in 2..12 {
             device.reset_zone(zone * 64).unwrap();
@@ -322,8 +326,8 @@ fn a_full_cache_makes_writers_wait() {
             assert!(pending <= LIMIT, "{pending}");
         }
     }
-    let (store, shelf) = kill(device, &store, &shelf);
-    let device = mount(&store, &shelf, false).unwrap();
+    let (store, spool) = kill(device, &store, &spool);
+    let device = mount(&store, &spool, false).unwrap();
     for zone in 2..12 {
         assert_eq!(read(&device, zone * 64, 64), [6; 64]);
     }
@@ -331,15 +335,15 @@ fn a_full_cache_makes_writers_wait() {
 
 #[test]
 fn a_disk_that_takes_nothing_acknowledges_nothing() {
-    let (store, shelf, device) = slow(8);
-    shelf.set_faults(0, 100);
+    let (store, spool, device) = slow(8);
+    spool.set_faults(0, 100);
     write(&device, 128, &[5; 64]);
     write(&device, 192, &[6; 20]);
     device.flush().unwrap();
     assert!(counter(&device, "store_cache_errors") > 0);
-    assert_eq!(shelf.files(), 0);
-    let (store, _) = kill(device, &store, &shelf);
-    let device = mount(&store, &MemShelf::new(88), true).unwrap();
+    assert_eq!(spool.files(), 0);
+    let (store, _) = kill(device, &store, &spool);
+    let device = mount(&store, &MemSpool::new(88), true).unwrap();
     assert_eq!((read(&device, 128, 64), read(&device, 192, 20)), (vec![5; 64], vec![6; 20]));
 }
 
@@ -361,16 +365,16 @@ fn an_outage_stops_the_volume_only_if_something_waits_for_the_store() {
 }
 
 #[test]
-fn a_damaged_tail_is_not_uploaded() {
-    let (store, shelf, device) = slow(10);
+fn a_damaged_spool_is_not_uploaded() {
+    let (store, spool, device) = slow(10);
     write(&device, 0, &[1]);
     device.flush().unwrap();
-    let (store, shelf) = kill(device, &store, &shelf);
+    let (store, spool) = kill(device, &store, &spool);
     let before = store.names();
-    shelf.alter(|bytes| bytes.truncate(100));
-    let e = mount(&store, &shelf, true).map(|_| ()).unwrap_err();
+    spool.alter(|bytes| bytes.truncate(100));
+    let e = mount(&store, &spool, true).map(|_| ()).unwrap_err();
     assert!(e.to_string().contains("log/00000002/0000000000000001"), "{e}");
-    assert_eq!((store.names(), shelf.files()), (before, 1));
+    assert_eq!((store.names(), spool.files()), (before, 1));
 }
 
 fn cached(dir: &FsPath, writeback: bool) -> Options {
@@ -397,7 +401,7 @@ fn a_directory_keeps_what_was_acknowledged() {
     first.abandon();
 
     let reader = Options { read_only: true, ..cached(&cache, true) };
-    assert!(matches!(open(&client, reader.clone()).map(|_| ()), Err(StoreError::TailUnread { .. })));
+    assert!(matches!(open(&client, reader.clone()).map(|_| ()), Err(StoreError::SpoolUnread { .. })));
     let again = open(&client, Options { takeover: false, ..cached(&cache, true) }).unwrap();
     assert_eq!((read(&again, 0, 1), read(&again, 192, 64)), (vec![3], vec![8; 64]));
     drop(again);

@@ -1,10 +1,11 @@
 //! Answers of S3 to all requests of the device: any status, headers and body that a server may send.
 use super::super::runtime;
 use crate::Result;
-use crate::names::Name;
-use crate::remote::Remote;
+use crate::ids::LogPlace;
 use crate::stats::Cause;
-use crate::transport::Checked;
+use crate::wire::names::Name;
+use crate::wire::remote::Remote;
+use crate::wire::transport::Checked;
 use async_trait::async_trait;
 use bytes::Bytes;
 use object_store::aws::AmazonS3Builder;
@@ -120,7 +121,7 @@ fn seeds() -> Vec<Vec<u8>> {
 }
 
 /// For most inputs, sets the announced length to that of the body.
-fn fixup(input: &mut Vec<u8>, rng: &mut Rng) {
+fn fix_checksums(input: &mut Vec<u8>, rng: &mut Rng) {
     let Some(end) = input.windows(2).position(|w| w == b"\n\n") else { return };
     let len = input.len() - end - 2;
     let name = b"Content-Length: ";
@@ -163,7 +164,7 @@ impl Client {
         let head = answer.split(|b| *b == b'\n').next().unwrap_or_default();
         let passed = matches!(status(head), 200..=299);
         let remote = Remote::new(self.store.clone(), Path::from("p"), Duration::from_secs(1));
-        let name = Name::log(1, 2);
+        let name = Name::log(LogPlace::of(1, 2));
         let within = |bytes: Option<Bytes>, most: usize| match bytes {
             Some(bytes) if bytes.len() > most => {
                 Err(format!("{} bytes, and {most} were asked for", bytes.len()))
@@ -222,7 +223,7 @@ fn fuzz_answers() {
         b"\x1b[2J",
     ];
     let client = Client::new();
-    let mutator = Mutator { seeds: seeds(), words, resized: 3, kept: 1, fixup: &fixup };
+    let mutator = Mutator { seeds: seeds(), words, resized: 3, kept: 1, fixup: &fix_checksums };
     let target = Target {
         name: "answers",
         runs: 1_000,

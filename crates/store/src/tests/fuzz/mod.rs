@@ -11,8 +11,8 @@ static ALLOCATOR: Counting = Counting;
 /// The settings of a section are on lines of that section, and it may be named in any file.
 fn profile(bytes: &[u8]) -> Outcome {
     let text = String::from_utf8_lossy(bytes);
-    let found = crate::profile::parse(&text, "profile dev");
-    if found != crate::profile::parse(&text, "  profile   dev ") {
+    let found = crate::wire::profile::parse(&text, "profile dev");
+    if found != crate::wire::profile::parse(&text, "  profile   dev ") {
         return Err("blanks in the name of a section count".into());
     }
     for (key, value) in &found {

@@ -1,8 +1,12 @@
 //! Records with right checksums.
-use crate::commit::{self, Marks, Op, Run, Session};
-use crate::map::{Geometry, Map};
-use crate::names::ObjectId;
-use crate::records::{CacheOf, Holder, Volume, decode_map, encode_map};
+use crate::fence::epoch::Session;
+use crate::fence::owner::{CacheId, Owner};
+use crate::ids::{Epoch, LogPlace, Seq};
+use crate::log::commit::{self, Marks, Op, Run};
+use crate::log::map::{Geometry, Map};
+use crate::log::map_record::{decode_map, encode_map};
+use crate::log::volume::Volume;
+use crate::wire::names::ObjectId;
 use crate::{Result, StoreError};
 use segno_format::BLOCK_SIZE;
 use segno_testkit::Rng;
@@ -12,10 +16,9 @@ const GEOMETRY: Geometry = Geometry { zone_blocks: 64, zones: 5, conventional: 1
 const ID: [u8; 16] = [9; 16];
 const VOLUME: Volume = Volume { id: ID, geometry: GEOMETRY, unfenced: true, marked: true };
 /// The place of the map and of commits.
-const EPOCH: u32 = 2;
-const SEQ: u64 = 9;
-/// Bytes of the tail of an object of the log: magic number, length of the record, inline blocks, checksum.
-const TAIL: usize = 20;
+const PLACE: LogPlace = LogPlace::of(2, 9);
+/// Bytes of the trailer of an object of the log: magic number, length of the record, inline blocks, checksum.
+const TRAILER: usize = 20;
 const CRC: usize = 4;
 const MAGIC: usize = 8;
 
@@ -23,7 +26,7 @@ const MAGIC: usize = 8;
 const OBJECT: [&str; 4] = ["volume", "epoch", "map", "log"];
 
 fn seeds() -> Vec<Vec<u8>> {
-    let (data, log) = (ObjectId::Data { epoch: 2, number: 1 }, ObjectId::Log { epoch: 2, seq: 4 });
+    let (data, log) = (ObjectId::Data { epoch: Epoch::new(2), number: 1 }, ObjectId::Log(LogPlace::of(2, 4)));
     let run = |zone, start, len, object, offset| Op::Run(Run { zone, start, len, object, offset });
     let ops = [
         Op::Reset(4),
@@ -34,28 +37,28 @@ fn seeds() -> Vec<Vec<u8>> {
         Op::Discard { zone: 0, start: 3, len: 1 },
     ];
     let mut map = Map::new(GEOMETRY);
-    map.seals.insert(1, 7);
+    map.seals.insert(Epoch::new(1), Seq::new(7));
     assert!(map.apply(&ops, 3));
-    let session = Session { volume: ID, id: [2; 16], epoch: EPOCH, marked: true };
+    let session = Session { volume: ID, id: [2; 16], epoch: PLACE.epoch, marked: true };
     let old = Session { marked: false, ..session };
-    let marks = Marks { stored: 5, acknowledged: 7 };
-    let holder = Holder {
+    let marks = Marks { stored: Seq::new(5), acknowledged: Seq::new(7) };
+    let owner = Owner {
         session: [1; 16],
         host: "host".into(),
         boot: "boot".into(),
         pid: 7,
-        cache: Some(CacheOf { id: [4; 16], path: "/var/cache/segno".into() }),
+        cache: Some(CacheId { id: [4; 16], path: "/var/cache/segno".into() }),
     };
     let all = [
         (0, VOLUME.encode()),
         (0, Volume { marked: false, ..VOLUME }.encode()),
-        (1, holder.encode()),
-        (1, Holder { cache: None, ..holder }.encode()),
-        (2, encode_map(&map, &ID, EPOCH, SEQ)),
-        (3, commit::commit(&session, marks, SEQ, &ops, &[&[5; BLOCK_SIZE]])),
-        (3, commit::merged(&session, marks, SEQ, 70_000, &ops)),
-        (3, commit::merged(&old, marks, SEQ, 1, &ops)),
-        (3, commit::seal(&session, EPOCH, SEQ)),
+        (1, owner.encode()),
+        (1, Owner { cache: None, ..owner }.encode()),
+        (2, encode_map(&map, &ID, PLACE)),
+        (3, commit::commit(&session, marks, PLACE.seq, &ops, &[&[5; BLOCK_SIZE]])),
+        (3, commit::merged(&session, marks, PLACE.seq, 70_000, &ops)),
+        (3, commit::merged(&old, marks, PLACE.seq, 1, &ops)),
+        (3, commit::seal(&session, PLACE)),
     ];
     all.map(|(kind, bytes)| [&[kind], &bytes[..]].concat()).to_vec()
 }
@@ -70,7 +73,7 @@ fn seal(record: &mut [u8], magic: [u8; MAGIC], rng: &mut Rng) {
     record[body..].copy_from_slice(&crc.to_le_bytes());
 }
 
-fn fixup(input: &mut [u8], rng: &mut Rng) {
+fn fix_checksums(input: &mut [u8], rng: &mut Rng) {
     let Some((kind, bytes)) = input.split_first_mut() else { return };
     match kind {
         0 if rng.one_in(3) => seal(bytes, *b"SEGNOVO1", rng),
@@ -78,15 +81,18 @@ fn fixup(input: &mut [u8], rng: &mut Rng) {
         1 => seal(bytes, *b"SEGNOEP1", rng),
         2 => seal(bytes, *b"SEGNOMP1", rng),
         _ => {
-            let Some(end) = bytes.len().checked_sub(TAIL) else { return };
-            let (rest, tail) = bytes.split_at_mut(end);
-            let original = commit::seal(&Session { volume: ID, id: ID, epoch: 1, marked: true }, 1, 1);
+            let Some(end) = bytes.len().checked_sub(TRAILER) else { return };
+            let (rest, trailer) = bytes.split_at_mut(end);
+            let original = commit::seal(
+                &Session { volume: ID, id: ID, epoch: Epoch::new(1), marked: true },
+                LogPlace::of(1, 1),
+            );
             let magic = |at: usize| original[at..at + MAGIC].try_into().unwrap();
-            let len = u32::from_le_bytes(tail[MAGIC..MAGIC + 4].try_into().unwrap()) as usize;
+            let len = u32::from_le_bytes(trailer[MAGIC..MAGIC + 4].try_into().unwrap()) as usize;
             if let Some(at) = rest.len().checked_sub(len) {
                 seal(&mut rest[at..], magic(0), rng);
             }
-            seal(tail, magic(original.len() - TAIL), rng);
+            seal(trailer, magic(original.len() - TRAILER), rng);
         }
     }
 }
@@ -102,26 +108,26 @@ fn decode(kind: u8, bytes: &[u8]) -> Result<Result<(), String>> {
             same(!flags_are_exact || volume.encode() == bytes)
         }
         1 => {
-            let holder = Holder::decode(3, bytes)?;
-            let again = Holder::decode(3, &holder.encode())?;
-            same(holder == again && !format!("{} {}", holder.host, holder.boot).contains(char::is_control))
+            let owner = Owner::decode(PLACE.epoch, bytes)?;
+            let again = Owner::decode(PLACE.epoch, &owner.encode())?;
+            same(owner == again && !format!("{} {}", owner.host, owner.boot).contains(char::is_control))
         }
         2 => {
-            let map = decode_map(&VOLUME, EPOCH, SEQ, bytes)?;
-            let once = encode_map(&map, &ID, EPOCH, SEQ);
-            let again = decode_map(&VOLUME, EPOCH, SEQ, &once)?;
-            same(encode_map(&again, &ID, EPOCH, SEQ) == once)
+            let map = decode_map(&VOLUME, PLACE, bytes)?;
+            let once = encode_map(&map, &ID, PLACE);
+            let again = decode_map(&VOLUME, PLACE, &once)?;
+            same(encode_map(&again, &ID, PLACE) == once)
         }
         _ => {
-            let record = commit::read(&ID, EPOCH, SEQ, bytes)?;
+            let record = commit::read(&ID, PLACE, bytes)?;
             let mut map = Map::new(GEOMETRY);
             if let commit::Entry::Commit { ops, .. } = &record.entry
                 && map.apply(ops, record.inline as u16)
             {
-                let bytes = encode_map(&map, &ID, EPOCH, SEQ);
-                decode_map(&VOLUME, EPOCH, SEQ, &bytes)?;
+                let bytes = encode_map(&map, &ID, PLACE);
+                decode_map(&VOLUME, PLACE, &bytes)?;
             }
-            same(commit::read(&ID, EPOCH, SEQ, bytes)? == record)
+            same(commit::read(&ID, PLACE, bytes)? == record)
         }
     })
 }
@@ -144,7 +150,7 @@ fn fuzz_records() {
         seeds: seeds(),
         kept: 1,
         resized: 5,
-        fixup: &|input, rng| fixup(input, rng),
+        fixup: &|input, rng| fix_checksums(input, rng),
         ..Mutator::default()
     };
     let target = Target {

@@ -3,8 +3,8 @@ use super::super::engine::assert_clean;
 use super::super::fault_store::FaultStore;
 use super::super::{notices, open, options, runtime, write};
 use super::trial::Outcome;
-use crate::names::Name;
-use crate::records::Holder;
+use crate::fence::owner::Owner;
+use crate::wire::names::Name;
 use crate::{Options, StoreDevice};
 use bytes::Bytes;
 use segno_sim::setup;
@@ -18,14 +18,14 @@ const RECENT: usize = 8;
 
 pub(super) type Objects = BTreeMap<String, Bytes>;
 
-/// The objects, with holders of epochs whose processes have ended.
+/// The objects, with owners of epochs whose processes have ended.
 pub(super) fn buried(objects: &Objects) -> Objects {
     let mut objects = objects.clone();
     for (name, bytes) in &mut objects {
         let of_volume = name.split_once('/').and_then(|(_, rest)| Name::parse(rest));
         if let Some(Name::Epoch(epoch)) = of_volume {
-            let holder = Holder::decode(epoch, bytes).unwrap();
-            *bytes = Holder { pid: i32::MAX as u32, ..holder }.encode();
+            let owner = Owner::decode(epoch, bytes).unwrap();
+            *bytes = Owner { pid: i32::MAX as u32, ..owner }.encode();
         }
     }
     objects

@@ -1,6 +1,6 @@
 //! The crashed volume: thousands of acknowledged files of a client that was killed.
 use super::super::fault_store::Faults;
-use super::super::mem_shelf::MemShelf;
+use super::super::mem_spool::MemSpool;
 use super::super::{create, notices, open, open_cached, options, store};
 use super::log::Media;
 use super::trial::{Kind, LIMIT, Outcome};
@@ -25,26 +25,26 @@ pub(super) fn crash(kind: Kind, seed: u64, size: u64) -> Outcome<(Crashed, Media
     place(&setup, &device).map_err(|e| format!("the empty volume: {e}"))?;
     drop(device);
     let client = store.client();
-    let shelf = MemShelf::new(seed);
+    let spool = MemSpool::new(seed);
     let device = match kind {
         Kind::Store => open(&client, options()),
-        Kind::Uploaded | Kind::Tail => open_cached(&client, &shelf, LIMIT, false),
+        Kind::Uploaded | Kind::Spooled => open_cached(&client, &spool, LIMIT, false),
     };
     let device = Arc::new(device.map_err(|e| e.to_string())?);
-    if kind == Kind::Tail {
+    if kind == Kind::Spooled {
         // Uploads lag, and end in the middle.
-        shelf.set_faults(3, 0);
+        spool.set_faults(3, 0);
         store.set_faults(Faults { latency: Duration::from_millis(50), ..Faults::default() });
         client.cut_after(100 + seed % 50);
     }
     let crashed = Crashed::on(device.clone(), setup, number)?;
-    if kind != Kind::Tail {
+    if kind != Kind::Spooled {
         device.drain().map_err(|e| e.to_string())?;
     }
     client.cut();
     Arc::into_inner(device).ok_or("the device is in use")?.abandon();
     let _of_the_killed_client = notices();
-    Ok((crashed, Media { objects: store.objects(), files: shelf.content() }))
+    Ok((crashed, Media { objects: store.objects(), files: spool.content() }))
 }
 
 /// Copies the empty volume of a setup.

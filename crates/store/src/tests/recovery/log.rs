@@ -1,5 +1,5 @@
 //! The changes that one mount makes to the bucket and to its cache, and the states that a cut can leave.
-use crate::names::ObjectId;
+use crate::wire::names::ObjectId;
 use bytes::Bytes;
 use segno_testkit::Rng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ const EXHAUSTIVE: usize = 4;
 pub(super) enum Change {
     Put { name: String, bytes: Bytes, create: bool },
     Delete(String),
-    Stage(ObjectId, Bytes),
+    Writeback(ObjectId, Bytes),
     Unstage(ObjectId),
 }
 
@@ -22,7 +22,7 @@ impl fmt::Display for Change {
         match self {
             Self::Put { name, .. } => write!(f, "PUT {name}"),
             Self::Delete(name) => write!(f, "DELETE {name}"),
-            Self::Stage(id, _) => write!(f, "file {id:?}"),
+            Self::Writeback(id, _) => write!(f, "file {id:?}"),
             Self::Unstage(id) => write!(f, "removal of file {id:?}"),
         }
     }
@@ -41,7 +41,7 @@ impl Media {
             Change::Put { name, create: true, .. } if self.objects.contains_key(name) => {}
             Change::Put { name, bytes, .. } => _ = self.objects.insert(name.clone(), bytes.clone()),
             Change::Delete(name) => _ = self.objects.remove(name),
-            Change::Stage(id, bytes) => _ = self.files.insert(*id, bytes.clone()),
+            Change::Writeback(id, bytes) => _ = self.files.insert(*id, bytes.clone()),
             Change::Unstage(id) => _ = self.files.remove(id),
         }
     }
@@ -173,7 +173,7 @@ impl Log {
         let may = |change: &&Change| match change {
             Change::Put { name, .. } => !name.contains("/epoch/"),
             Change::Delete(_) => true,
-            Change::Stage(..) | Change::Unstage(_) => false,
+            Change::Writeback(..) | Change::Unstage(_) => false,
         };
         cut.lost.iter().map(|&n| &self.changes[n]).filter(may).cloned().collect()
     }

@@ -35,8 +35,8 @@ fn two_cuts_of_recovery_with_write_back_lose_nothing_with_the_cache_or_without()
 
 /// Without the cache there are the files of a prefix of the commits.
 #[test]
-fn two_cuts_of_the_recovery_of_a_tail_lose_nothing_with_the_cache_and_leave_a_prefix_without() {
-    run(Kind::Tail, 6, Trial::cut_recorded);
+fn two_cuts_of_the_recovery_of_a_spool_lose_nothing_with_the_cache_and_leave_a_prefix_without() {
+    run(Kind::Spooled, 6, Trial::cut_recorded);
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! A client of the store that records the changes of its requests and of the files in its cache.
 use super::super::fault_store::FaultStore;
-use super::super::mem_shelf::MemShelf;
+use super::super::mem_spool::MemSpool;
 use super::log::{Change, Log};
-use crate::names::ObjectId;
-use crate::shelf::Shelf;
+use crate::local::spool::Spool;
+use crate::wire::names::ObjectId;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -51,8 +51,8 @@ impl Recorder {
     }
 
     /// The client's cache.
-    pub(super) fn shelf(&self, shelf: MemShelf) -> Arc<dyn Shelf> {
-        Arc::new(RecordedShelf { shelf, recorder: self.clone() })
+    pub(super) fn spool(&self, spool: MemSpool) -> Arc<dyn Spool> {
+        Arc::new(RecordedShelf { spool, recorder: self.clone() })
     }
 
     fn request(&self) {
@@ -66,7 +66,7 @@ impl Recorder {
             match &change {
                 Change::Put { name, bytes, create } => self.store.place(name, bytes, *create),
                 Change::Delete(name) => self.store.remove(name),
-                Change::Stage(..) | Change::Unstage(_) => {}
+                Change::Writeback(..) | Change::Unstage(_) => {}
             }
             let at = inner.log.begin(change);
             inner.log.end(at, false);
@@ -154,25 +154,25 @@ impl ObjectStore for Recorder {
 }
 
 struct RecordedShelf {
-    shelf: MemShelf,
+    spool: MemSpool,
     recorder: Recorder,
 }
 
-impl Shelf for RecordedShelf {
+impl Spool for RecordedShelf {
     fn put(&self, id: ObjectId, bytes: Bytes) -> BoxFuture<'_, io::Result<()>> {
-        let change = Change::Stage(id, bytes.clone());
-        Box::pin(self.recorder.change(change, self.shelf.put(id, bytes)))
+        let change = Change::Writeback(id, bytes.clone());
+        Box::pin(self.recorder.change(change, self.spool.put(id, bytes)))
     }
 
     fn read(&self, id: ObjectId, range: Option<Range<u64>>) -> BoxFuture<'_, io::Result<Option<Bytes>>> {
-        self.shelf.read(id, range)
+        self.spool.read(id, range)
     }
 
     fn remove(&self, id: ObjectId) -> BoxFuture<'_, io::Result<()>> {
-        Box::pin(self.recorder.change(Change::Unstage(id), self.shelf.remove(id)))
+        Box::pin(self.recorder.change(Change::Unstage(id), self.spool.remove(id)))
     }
 
     fn list(&self) -> BoxFuture<'_, io::Result<Vec<ObjectId>>> {
-        self.shelf.list()
+        self.spool.list()
     }
 }

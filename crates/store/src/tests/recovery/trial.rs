@@ -1,14 +1,14 @@
 //! The cuts of one crashed volume.
 use super::super::fault_store::{FaultStore, Faults};
-use super::super::mem_shelf::MemShelf;
+use super::super::mem_spool::MemSpool;
 use super::super::{notices, observe, options, prefix, runtime};
 use super::bucket::{HOUSEKEEPING, Objects, buried, check, check_closely, holding, wait};
 use super::crash::crash;
 use super::log::{Change, Cut, Log, Media};
 use super::recorder::Recorder;
-use crate::device::{OPEN_PATIENCE, Parts};
-use crate::local::Local;
-use crate::remote::Remote;
+use crate::device::{OPEN_PATIENCE, OpenVolume};
+use crate::local::cache::Local;
+use crate::wire::remote::Remote;
 use crate::{CacheOptions, Notice, Options, Result, StoreDevice};
 use object_store::ObjectStore;
 use segno_device::BlockDevice;
@@ -53,7 +53,7 @@ pub(super) enum Kind {
     /// In the store, and recovery writes to a cache with write-back.
     Uploaded,
     /// The later ones in the cache only.
-    Tail,
+    Spooled,
 }
 
 /// The state that a client finds.
@@ -119,7 +119,7 @@ impl Trial {
             commits: 0,
             objects: 0,
         };
-        if kind == Kind::Tail {
+        if kind == Kind::Spooled {
             trial.uploaded = trial.count_uploaded()?;
             println!("{} files are in the store", trial.uploaded);
         }
@@ -238,9 +238,9 @@ impl Trial {
             return StoreDevice::open_on(runtime(), store, &prefix(), options);
         }
         // A directory that was made again is another cache.
-        let shelf = MemShelf::holding(self.seed + found.losses, found.media.files.clone());
-        shelf.set_faults(2, 0);
-        let local = Local { shelf: recorder.shelf(shelf.clone()), ..shelf.local(LIMIT) };
+        let spool = MemSpool::holding(self.seed + found.losses, found.media.files.clone());
+        spool.set_faults(2, 0);
+        let local = Local { spool: recorder.spool(spool.clone()), ..spool.local(LIMIT) };
         StoreDevice::open_local(runtime(), store, &prefix(), &options, local)
     }
 
@@ -257,7 +257,7 @@ impl Trial {
     fn judge(&self, engine: &mut Mounted, lost: bool) -> Outcome<usize> {
         let found = Tree::capture(engine).map_err(|e| format!("after recovery: {e}"))?;
         let mut wanted = self.crashed.tree.clone();
-        if lost && self.kind == Kind::Tail {
+        if lost && self.kind == Kind::Spooled {
             let kept = keep_found(&mut wanted, &found)?;
             if kept < self.uploaded {
                 return Err(format!("{kept} files, but the store had {}", self.uploaded));
@@ -331,11 +331,11 @@ fn open_within(store: &FaultStore, cache: &FsPath) -> Outcome<Option<StoreDevice
     let opened = runtime.block_on(async {
         let remote = Remote::new(Arc::new(store.clone()), prefix(), OPEN_PATIENCE).observed(observe);
         let handle = Handle::current();
-        let open = Parts::open(Arc::new(remote), &options, &handle);
+        let open = OpenVolume::open(Arc::new(remote), &options, &handle);
         timeout(HOUSEKEEPING, open).await
     });
     match opened {
-        Ok(Ok(parts)) => Ok(Some(StoreDevice::of(runtime, parts))),
+        Ok(Ok(open)) => Ok(Some(StoreDevice::of(runtime, open))),
         Ok(Err(e)) => Err(format!("it does not open: {e}")),
         Err(_) => Ok(None),
     }
