@@ -1,4 +1,7 @@
 //! A histogram of times or sizes. Bucket widths grow with the value, so every quantile is accurate to 3 %.
+//!
+//! The histogram is our own: hdrhistogram records through `&mut`, and a reader of its recorders for threads waits for each
+//! thread that records nothing meanwhile. Requests record here without a lock, and a reader waits for nobody.
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Binary logarithm of the number of buckets per power of two.

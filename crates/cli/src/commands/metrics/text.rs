@@ -1,4 +1,5 @@
-//! OpenMetrics, and the older text format of Prometheus.
+//! OpenMetrics, and the older text format of Prometheus. The encoder is our own: prometheus-client writes the first only, the
+//! crate prometheus the second only, and both encode metrics that they count themselves; these come from another process.
 use crate::counters::{self, Counter, Kind, Reading, Slow};
 use segno_format::text;
 use std::collections::BTreeMap;
