@@ -1,7 +1,7 @@
 //! The allocator of `segno` and `segno-lab`.
 
-/// What one thread allocates, another frees: with the allocator of glibc they wait for one lock, as more than one arena of
-/// it keeps twice the memory. On other machines the page size may not be the one of the build.
+/// Threads free memory that others allocated. With glibc they wait for the lock of one arena, and two arenas keep twice the
+/// memory. Machines other than x86-64 may have another page size than the one of the build.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

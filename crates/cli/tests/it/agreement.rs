@@ -122,7 +122,7 @@ fn rows(text: &str) -> BTreeMap<String, Vec<String>> {
     table.map(|cells| (cells[1].clone(), cells[2..].to_vec())).collect()
 }
 
-/// The page with the losses leaves out none of those that were measured.
+/// The table of losses has every measured row below its limit.
 #[test]
 fn losses_are_all_rows_below_their_limit() {
     const LIMIT: f64 = 0.7;

@@ -358,7 +358,7 @@ fn a_killed_program_leaves_no_mount() {
     }
 }
 
-/// Runs a test in a mount namespace of its own; some machines let only root open /dev/fuse.
+/// Runs a test in a new mount namespace where all users may open /dev/fuse: some machines permit that to root only.
 fn again_where_all_users_open_fuse(dir: &Path, test: &str) {
     let script = format!("{OPEN_FUSE} || exit 99; exec \"$0\" {test}");
     let program = std::env::current_exe().unwrap();

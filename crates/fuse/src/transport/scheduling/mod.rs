@@ -80,7 +80,7 @@ impl QueueThread {
         self.replies.restore();
     }
 
-    /// Before the wait for the next request. What is still to be submitted is submitted before the thread migrates.
+    /// Prepares the wait for the next request. `submit` sends a pending reply before the thread migrates.
     pub(super) fn before_wait(&mut self, submit: impl FnOnce()) {
         if self.affinity.is_unbound() {
             submit();
